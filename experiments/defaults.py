@@ -41,16 +41,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def _without_repeated_numbers() -> Iterator[None]:
-    """Encode repeated numbers like other numbers, without ranks and target encoding."""
-    of, knots = columns.TargetEncoding.of, columns.knots_of
-    columns.TargetEncoding.of, columns.knots_of = (lambda *_: None), (lambda *_: ())
+    """Encode repeated numbers like other numbers, without target encoding."""
+    of = columns.TargetEncoding.of
+    columns.TargetEncoding.of = lambda *_: None
     try:
         yield
     finally:
-        columns.TargetEncoding.of, columns.knots_of = of, knots
+        columns.TargetEncoding.of = of
 
 
-# of data frames: the default, and the same without ranks and target encodings of repeated numbers
+# of data frames: the default, and the same without target encodings of repeated numbers
 REPEATED = {"raw": nullcontext, "no-repeats": _without_repeated_numbers}
 VARIANTS |= {name: {} for name in REPEATED}
 CLASSIFIER = (

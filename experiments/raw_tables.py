@@ -5,8 +5,8 @@
 The tables are `RAW_TABLES` of experiments/tables.py: six CSV files as pandas reads them (without titanic's
 column `alive`, which repeats the target), and four generated ones: `towns` has a column of 2,000 words,
 `sales` has codes of products and a later test part, `medical` has "<LOD" and informative gaps, `rare` has a
-rare class. Every library has its defaults; "catboost-early" holds out a fifth of the rows to stop, and has its
-own variance for each row. Results go to experiments/results/raw_tables.json.
+rare class. Every library has its defaults; "catboost-early" holds out a fifth of the rows to stop, and has
+its own variance for each row. Results go to experiments/results/raw_tables.json.
 """
 
 from typing import Any

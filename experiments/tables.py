@@ -226,10 +226,10 @@ def _sales(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:
     day, k, j = np.sort(rng.integers(0, 1096, n)), rng.integers(80, size=n), rng.integers(15, size=n)
     price = np.exp(0.5 * product[k] + 0.2 * rng.normal(size=n)).round(2)
     y = 60 + 15 * product[rng.permutation(80)[k]] + 6 * store[j] - 8 * np.log(price) + 0.005 * day
-    y += 6 * np.sin(2 * np.pi * day / 365.25) + 8 * ((day + 2) % 7 > 4) + 10 * rng.normal(size=n)
-    dates = np.datetime_as_string(np.datetime64("2021-01-01") + day)
+    y += 6 * np.sin(2 * np.pi * day / 365.25) + 8 * np.isin(day % 7, (1, 2)) + 10 * rng.normal(size=n)
+    weekday = np.array(["Fr", "Sa", "Su", "Mo", "Tu", "We", "Th"])[day % 7]
     codes = {"product": [f"SKU{i:04d}" for i in k], "store": [f"ST-{i + 1}" for i in j]}
-    return {"date": dates, **codes, "price": [f"${value}" for value in price]}, y
+    return {"day": day, "weekday": weekday, **codes, "price": price}, y
 
 
 def _medical(n: int, rng: Generator) -> tuple[dict[str, Any], np.ndarray]:

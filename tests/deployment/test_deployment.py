@@ -217,7 +217,7 @@ def test_a_model_of_a_table_takes_tables(reloaded, exported):
 def test_graphs_encode_every_kind_of_column():
     target = TargetEncoding(("y",), (0.3, 1.0), ((2.0,), (-1.0,), (0.5,)))
     columns = (
-        Number("size", 0.5, True, knots=(-1.0, 0.2, 0.4, 1.5), encoding=target),
+        Number("size", 0.5, True, encoding=target),
         Number("dose", 0.4, True, marks=("<", "n.d.")),
         Category("kind", ("a", "b"), True, True),
         Ordinal("grade", ("low", "mid", "top"), 1.0, True),

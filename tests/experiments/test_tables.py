@@ -77,7 +77,7 @@ def test_generated_tables_depend_only_on_the_split():
         assert not np.array_equal(one.y_test, other.y_test)
     frame = RAW_TABLES["sales"].raw(0)
     assert len(frame.X_train) == 3000
-    assert frame.X_train["date"].max() <= frame.X_test["date"].min()
+    assert frame.X_train["day"].max() <= frame.X_test["day"].min()
     assert 0.02 < (RAW_TABLES["rare"].raw(0).y_train == "fraud").mean() < 0.06
 
 

@@ -8,7 +8,7 @@ from sklearn.preprocessing import TargetEncoder
 from tggm import TableTransformer
 from tggm.data.stream import hash_rows
 from tggm.tables import Table, TableError, TableWarning, stream_transformer
-from tggm.tables.columns import LEAST_DIFFERENT, Category, DateColumn, Number, Statistic, knots_of
+from tggm.tables.columns import Category, DateColumn, Number, Statistic
 from tggm.tables.target_encoding import (
     Outcomes,
     TargetEncoding,
@@ -193,39 +193,6 @@ def test_gaps_and_words_among_dates():
         fit(table(d=np.arange(20.0) ** 3)).transform(table(d=np.array(["2024-01-01"], "datetime64[us]")))
 
 
-# ---- ranks -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def gains(rng):
-    """Draw numbers; four fifths are 0, and the others are from 1 to 100,000."""
-    return np.where(rng.random(3000) < 0.8, 0.0, 10 ** rng.uniform(0, 5, 3000))
-
-
-def test_ranks_are_uniform_on_any_scale(gains):
-    how = fit(table(gain=gains))
-    assert how.get_feature_names_out().tolist() == ["gain", "gain: rank"]
-    number, rank = how.transform(table(gain=gains)).T
-    assert np.array_equal(number, gains)
-    assert np.all(rank[gains == 0] == -0.3)
-    assert np.mean(rank[gains > 0]) == pytest.approx(0.5, abs=0.02)
-    assert np.all(np.diff(rank[np.argsort(gains)]) >= 0)
-    assert how.transform(table(gain=np.array([-5.0, 1e300])))[:, 1].tolist() == [-0.3, 1.0]
-    words = [f"{v:.2f}" for v in gains]
-    words[:20], words[20:40] = [None] * 20, ["n.d."] * 20  # gaps and marks have the rank of the median
-    got = fit(table(gain=words)).transform(table(gain=[None, "n.d."]))
-    assert got.tolist() == [[0, -0.3, 1, 0], [0, -0.3, 0, 1]]
-
-
-def test_only_columns_with_many_smallest_values_have_ranks(gains, rng):
-    few = np.where(gains > 0, np.arange(3000) % (LEAST_DIFFERENT - 1) + 1, 0)
-    assert knots_of(few.astype(float)) == ()
-    assert knots_of(np.where(rng.random(3000) < 0.7, 0.0, rng.random(3000) + 1)) == ()
-    assert knots_of(np.where(gains > 0, -gains, 0.0)) == ()  # the common value is the largest
-    assert knots_of(np.array([])) == knots_of(gains[:2000]) == ()  # too few
-    assert knots_of(gains)[0] == 0
-
-
 # ---- identifiers, leaks ----------------------------------------------------------------------------------
 
 
@@ -348,10 +315,10 @@ def test_repeated_numbers_are_target_encoded(sums):
     x, y = sums
     how = TableTransformer(task="regression")
     X = how.fit_transform(pd.DataFrame({"gain": x}), y)
-    assert how.get_feature_names_out().tolist() == ["gain", "gain: rank", "gain: mean target"]
-    assert "its rank where it is not 0 and its target encoding" in how.columns_[0].description
-    assert np.abs(X[x > 0, 2] - y[x > 0]).mean() < 0.15  # shrunken towards the mean
-    new = how.transform(pd.DataFrame({"gain": [0.0, 1007.0, 1014.0, 1010.0]}))[:, 2]
+    assert how.get_feature_names_out().tolist() == ["gain", "gain: mean target"]
+    assert "number and its target encoding" in how.columns_[0].description
+    assert np.abs(X[x > 0, 1] - y[x > 0]).mean() < 0.15  # shrunken towards the mean
+    new = how.transform(pd.DataFrame({"gain": [0.0, 1007.0, 1014.0, 1010.0]}))[:, 1]
     assert new[1] > 0.8 > 0.2 > new[2]
     assert new[0] == pytest.approx(y[x == 0].mean(), abs=0.02)
     assert new[3] == pytest.approx(y.mean())  # a number that does not repeat

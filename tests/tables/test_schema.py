@@ -102,7 +102,6 @@ def test_the_table_section_survives_json(full):
         (("columns", 0, "name"), "c", "all of different names"),
         (("columns", 1, "levels"), ["u", "u"], "must be distinct words"),
         (("columns", 1, "levels"), [1], "levels must be text"),
-        (("columns", 0, "knots"), [2.0, 1.0], "knots .* must be increasing"),
         (("target", "task"), "ranking", "not for one of"),
         (("left_out",), [["a"]], "pairs"),
         (("baselines", "naive"), [1.0], "a mean and positive variances"),
@@ -124,7 +123,7 @@ def test_invalid_table_sections_are_rejected(full, path, value, sentence):
         preparation_from_json(stored if path else value)
 
 
-NUMBER = {"kind": "number", "decimal": ".", "unit": "", "marks": [], "knots": [], "encoding": None}
+NUMBER = {"kind": "number", "decimal": ".", "unit": "", "marks": [], "encoding": None}
 
 
 def restore(arrays, state, table):

@@ -321,10 +321,6 @@ def _number(column: Number, xp: Any, given: Array, mark: Array | None) -> list[A
     missing = xp.isnan(given)
     filled = xp.where(missing, column.fill, given)
     parts = [filled]
-    if column.knots:  # linear between knots and constant beyond
-        low, step = np.asarray(column.knots[:-1]), np.diff(column.knots)
-        ramp = xp.minimum(xp.maximum((filled - low) / step, 0.0), 1.0)
-        parts.append(xp.sum(ramp * np.diff(column.ranks), axis=1, keepdims=True) + float(column.ranks[0]))
     marked = []
     if mark is not None:
         code = _code(xp, mark, column.marks, other=-1, gap=-1)

@@ -10,13 +10,7 @@ import numpy as np
 
 from tggm.arrays import Bools, Floats, Ints
 from tggm.tables.table import Table, TableError
-from tggm.tables.target_encoding import (
-    Outcomes,
-    StreamSums,
-    TargetEncoding,
-    encode_codes,
-    encode_out_of_fold,
-)
+from tggm.tables.target_encoding import CodeSums, Outcomes, TargetEncoding, encode_codes, encode_out_of_fold
 from tggm.tables.text import Dates, day_first, limit
 
 _NO_GAPS = "unknown: the training rows had no gaps there"
@@ -64,11 +58,6 @@ class Column(ABC):
 
 MOST_MARKS = 10
 LEAST_MARKED = 3  # rows that a mark must have
-SMALLEST_SHARE = 0.75  # share of rows with the smallest value from which the other rows get ranks
-LEAST_OTHERS = 500  # rows with other values that ranks need
-LEAST_DIFFERENT = 20  # distinct values among these
-KNOTS = 33  # quantiles of the other values
-SMALLEST_RANK = -0.3  # rank of the smallest value; the others have 0 to 1
 
 
 @dataclass(frozen=True)
@@ -76,12 +65,8 @@ class Number(Column):
     """Numbers; a gap becomes the median, and an indicator marks gaps if the training rows had any.
 
     `marks` are words among the numbers, such as ``<LOD``. Each has an indicator; its number is the one after
-    it (``<0.5``) or the median.
-
-    If most rows have the smallest value, such as 0 in a column of rare payments, the others are close
-    together on the common scale. A second feature then has their ranks, from 0 to 1, interpolated between
-    `knots`; the first knot is the smallest value. `encoding` is the target encoding of repeated values, if it
-    predicts better than neighbouring values.
+    it (``<0.5``) or the median. `encoding` is the target encoding of repeated values, if it predicts better
+    than neighbouring values.
     """
 
     name: str
@@ -90,12 +75,7 @@ class Number(Column):
     decimal: str = "."
     unit: str = ""
     marks: tuple[str, ...] = ()
-    knots: tuple[float, ...] = ()
     encoding: TargetEncoding | None = None
-
-    def __post_init__(self) -> None:
-        if len(self.knots) == 1 or any(np.diff(self.knots) <= 0):
-            raise ValueError("the knots of a column of numbers must be increasing")
 
     @classmethod
     def of(
@@ -107,28 +87,20 @@ class Number(Column):
         known = values[~np.isnan(values)]
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
-        knots = () if table.numeric else knots_of(known)
-        return cls(name, fill, gaps, decimal, unit, marks, knots, TargetEncoding.of(values, outcome))
+        return cls(name, fill, gaps, decimal, unit, marks, TargetEncoding.of(values, outcome))
 
     @property
     def features(self) -> list[str]:
-        ranked = [f"{self.name}: rank"] * bool(self.knots)
         marked = [f"{self.name} = {mark}" for mark in self.marks]
         outputs = () if self.encoding is None else self.encoding.outputs
         encoded = [f"{self.name}: mean {output}" for output in outputs]
-        return [self.name, *ranked, *[f"{self.name} is missing"] * self.indicator, *marked, *encoded]
-
-    @property
-    def ranks(self) -> Floats:
-        """Return the ranks of the knots."""
-        return np.concatenate([[SMALLEST_RANK], np.linspace(0.0, 1.0, len(self.knots) - 1)])
+        return [self.name, *[f"{self.name} is missing"] * self.indicator, *marked, *encoded]
 
     @property
     def description(self) -> str:
         parts = [f"number in {self.unit}" if self.unit else "number"]
         parts += ["with decimal commas"] * (self.decimal == ",")
         parts += [f"marked {', '.join(self.marks)}"] * bool(self.marks)
-        parts += [f"and its rank where it is not {self.knots[0]:g}"] if self.knots else []
         parts += ["and its target encoding"] * (self.encoding is not None)
         gaps = f"; gaps become {self.fill:g}, and a second column marks them" if self.indicator else ""
         return " ".join(parts) + gaps
@@ -142,8 +114,7 @@ class Number(Column):
             text = f"{self.name}: {_count(gaps)} without a value, {how}"
             notes.append(Note(text, unseen, doubtful, gaps if unseen else None))
         filled = np.where(np.isnan(values), self.fill, values)
-        ranked = [np.interp(filled, self.knots, self.ranks)] if self.knots else []
-        parts = [filled, *ranked, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
+        parts = [filled, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
         encoded = [] if self.encoding is None else [self.encoding.encode(values, outcome)]
         return np.column_stack([*parts, *encoded]).astype(np.float64)
 
@@ -167,18 +138,6 @@ class Number(Column):
         words = table.columns[self.name].tolist()
         numbers = np.array([values.get(word, np.nan) for word in words], dtype=np.float64)
         return numbers, np.array([index.get(word, -1) for word in words])
-
-
-def knots_of(known: Floats) -> tuple[float, ...]:
-    """Return the smallest value and quantiles of the others, if most rows have it and others are many."""
-    if not len(known) or not np.isfinite(known).all():
-        return ()
-    others = known[known > known.min()]
-    few = len(others) < LEAST_OTHERS or len(np.unique(others)) < LEAST_DIFFERENT
-    if few or len(others) >= (1 - SMALLEST_SHARE) * len(known):
-        return ()
-    quantiles = np.unique(np.quantile(others, np.linspace(0.0, 1.0, KNOTS)))
-    return (float(known.min()), *map(float, quantiles))
 
 
 def marks_of(table: Table, name: str) -> tuple[str, ...]:
@@ -333,10 +292,14 @@ class Statistic(_Words):
         out_of_fold = encode_out_of_fold(code, len(self.counts), outcome)
         return np.column_stack([out_of_fold, self.lookup[code, -1]])
 
-    def encoded(self, sums: StreamSums, without: int | None) -> "Statistic":
+    def codes(self, table: Table) -> Ints:
+        """Return the index of each row's word; those of rare words and of gaps come last."""
+        return code_words(table, self.name, self.levels)
+
+    def encoded(self, sums: CodeSums, without: int | None) -> "Statistic":
         """Return the column with all rows of a stream, encoded without those of one fold."""
         values = tuple(map(tuple, sums.encode(without).tolist()))
-        return replace(self, counts=tuple(sums.count.sum(0).tolist()), values=values)
+        return replace(self, counts=tuple(sums.rows.tolist()), values=values)
 
     @property
     def lookup(self) -> Floats:

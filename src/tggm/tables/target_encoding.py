@@ -62,77 +62,67 @@ class Outcomes(NamedTuple):
         return cls(values, tuple(names), is_class, groups) if len(names) <= MOST_OUTPUTS else None
 
 
-def encode_codes(code: Ints, size: int, outcome: Outcomes) -> Floats:
-    """Return the encoding of each of the codes 0, ..., size - 1, shape (size, outputs)."""
-    return np.stack([_shrunken_means(code, size, y, outcome.is_class) for y in outcome.values.T], axis=1)
-
-
-def encode_out_of_fold(code: Ints, size: int, outcome: Outcomes) -> Floats:
-    """Return the encoding of each row's code by the rows of the other folds, shape (rows, outputs)."""
-    found = np.empty((len(code), outcome.values.shape[1]))
-    groups = np.arange(len(code)) if outcome.groups is None else np.asarray(outcome.groups)
-    names, place = np.unique(groups, return_inverse=True)
-    fold = (np.random.default_rng(0).permutation(len(names)) % FOLDS)[place]
-    for k in range(FOLDS):
-        others = fold != k
-        rest = outcome._replace(values=outcome.values[others])
-        found[~others] = encode_codes(code[others], size, rest)[code[~others]]
-    return found
-
-
-def _shrunken_means(code: Ints, size: int, y: Floats, log_odds: bool) -> Floats:
-    known = ~np.isnan(y)
-    code, y = code[known], y[known]
-    centre = float(y.mean()) if len(y) else 0.0
-    total = np.bincount(code, y - centre, minlength=size).astype(np.float64)
-    squares = float(((y - centre) ** 2).sum())
-    return _shrink(np.bincount(code, minlength=size), total, squares, centre, log_odds)
-
-
-def _shrink(count: Ints, total: Floats, squares: float, centre: float, log_odds: bool) -> Floats:
-    """Return shrunken means from the rows and the sum of y − centre of each code, and the sum of squares."""
-    n, m = int(count.sum()), _prior_rows(count, total, squares)
-    value: Floats = centre + (total + m * total.sum() / max(n, 1)) / (count + m)
-    if log_odds:
-        least = 0.5 / (n + 1)
-        share = np.clip(value, least, 1 - least)
-        value = np.log(share / (1 - share))
-    return value
-
-
-def _prior_rows(count: Ints, total: Floats, squares: float) -> float:
-    """Return the weight of the prior in rows: the variance within codes over that between their means."""
-    codes, n = int((count > 0).sum()), int(count.sum())
-    if codes < 2 or n <= codes:
-        return LEAST_PRIOR
-    explained = float((total**2 / np.maximum(count, 1)).sum())
-    within = max(squares - explained, 0.0) / (n - codes)
-    spread = explained - total.sum() ** 2 / n
-    between = (spread - (codes - 1) * within) / (n - (count.astype(np.float64) ** 2).sum() / n)
-    return float(np.clip(within / between, LEAST_PRIOR, MOST_PRIOR)) if between > 0 else MOST_PRIOR
-
-
-class StreamSums:
-    """Rows and sums of targets by fold and code, from which the codes of a stream are encoded."""
+class CodeSums:
+    """Rows and sums of known targets, by fold and code, from which codes are encoded."""
 
     def __init__(self, size: int, sample: Outcomes) -> None:
-        self.centre, self._log_odds = sample.values.mean(0), sample.is_class
-        self.count = np.zeros((FOLDS, size), np.int64)
-        self._total = np.zeros((FOLDS, size, len(self.centre)))
-        self._squares = np.zeros((FOLDS, len(self.centre)))
+        self._log_odds, outputs = sample.is_class, sample.values.shape[1]
+        known = ~np.isnan(sample.values)
+        total = np.where(known, sample.values, 0.0).sum(0)
+        self._centre = total / np.maximum(known.sum(0), 1)  # sums of deviations lose no digits
+        self.rows = np.zeros(size, np.int64)
+        self._count, self._total = (np.zeros((FOLDS, size, outputs)) for _ in range(2))
+        self._squares = np.zeros((FOLDS, outputs))
 
-    def add(self, code: Ints, fold: Ints, Y: Floats) -> None:
-        """Add rows with known targets."""
-        np.add.at(self.count, (fold, code), 1)
-        np.add.at(self._total, (fold, code), Y - self.centre)
-        np.add.at(self._squares, fold, (Y - self.centre) ** 2)
+    def add(self, code: Ints, fold: Ints, Y: Floats) -> "CodeSums":
+        """Add rows; return self."""
+        known, deviation = ~np.isnan(Y), np.nan_to_num(Y - self._centre)
+        self.rows += np.bincount(code, minlength=len(self.rows))
+        np.add.at(self._count, (fold, code), known)
+        np.add.at(self._total, (fold, code), deviation)
+        np.add.at(self._squares, fold, deviation**2)
+        return self
 
     def encode(self, without: int | None = None) -> Floats:
         """Return the encoding of each code, (codes, outputs), by the rows of all folds but one."""
         kept = np.arange(FOLDS) != without
-        count, total, squares = (a[kept].sum(0) for a in (self.count, self._total, self._squares))
-        parts = zip(total.T, squares.tolist(), self.centre.tolist(), strict=True)
-        return np.stack([_shrink(count, *part, self._log_odds) for part in parts], axis=1)
+        count, total, squares = (a[kept].sum(0) for a in (self._count, self._total, self._squares))
+        n, m = (
+            count.sum(0),
+            np.array([_prior_rows(*part) for part in zip(count.T, total.T, squares, strict=True)]),
+        )
+        value: Floats = self._centre + (total + m * total.sum(0) / np.maximum(n, 1)) / (count + m)
+        if self._log_odds:
+            least = 0.5 / (n + 1)
+            share = np.clip(value, least, 1 - least)
+            value = np.log(share / (1 - share))
+        return value
+
+
+def encode_codes(code: Ints, size: int, outcome: Outcomes) -> Floats:
+    """Return the encoding of each of the codes 0, ..., size - 1, shape (size, outputs)."""
+    return CodeSums(size, outcome).add(code, np.zeros_like(code), outcome.values).encode()
+
+
+def encode_out_of_fold(code: Ints, size: int, outcome: Outcomes) -> Floats:
+    """Return the encoding of each row's code by the rows of the other folds, shape (rows, outputs)."""
+    groups = np.arange(len(code)) if outcome.groups is None else np.asarray(outcome.groups)
+    names, place = np.unique(groups, return_inverse=True)
+    fold = (np.random.default_rng(0).permutation(len(names)) % FOLDS)[place]
+    sums = CodeSums(size, outcome).add(code, fold, outcome.values)
+    return np.stack([sums.encode(k) for k in range(FOLDS)])[fold, code]
+
+
+def _prior_rows(count: Floats, total: Floats, squares: float) -> float:
+    """Return the weight of the prior in rows: the variance within codes over that between their means."""
+    codes, n = (count > 0).sum(), count.sum()
+    if codes < 2 or n <= codes:
+        return LEAST_PRIOR
+    explained = (total**2 / np.maximum(count, 1)).sum()
+    within = max(squares - explained, 0.0) / (n - codes)
+    spread = explained - total.sum() ** 2 / n
+    between = (spread - (codes - 1) * within) / (n - (count**2).sum() / n)
+    return float(np.clip(within / between, LEAST_PRIOR, MOST_PRIOR)) if between > 0 else MOST_PRIOR
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -22,22 +21,12 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from tggm.arrays import Floats, Ints
 from tggm.data.stream import hash_rows
 from tggm.settings import one_of
-from tggm.tables.columns import (
-    Category,
-    Column,
-    DateColumn,
-    Note,
-    Number,
-    Ordinal,
-    Statistic,
-    code_words,
-    marks_of,
-)
+from tggm.tables.columns import Category, Column, DateColumn, Note, Number, Ordinal, Statistic, marks_of
 from tggm.tables.inputs import as_table
 from tggm.tables.leaks import leak_notes
 from tggm.tables.schema import Preparation
 from tggm.tables.table import MANY, Table, TableError, TableWarning, Target, warn
-from tggm.tables.target_encoding import FOLDS, Outcomes, StreamSums, neighbours_predict
+from tggm.tables.target_encoding import FOLDS, CodeSums, Outcomes, neighbours_predict
 
 TASKS = ("auto", "regression", "classification")
 CHOICES = ("ignore", "categorical", "dates")  # arguments that list columns
@@ -279,40 +268,32 @@ def stream_transformer(
     that encodes training rows. The target encodings of a row are means of the other folds, because rows of a
     stream are read several times; numbers have none.
     """
-    made, label = TableTransformer(task=task, **choices), np.unique(y)
+    made, classes = TableTransformer(task=task, **choices), np.unique(y)
     outcome = made._learn(sample, y)[1]
+    plain = [replace(c, encoding=None) if isinstance(c, Number) else c for c in made.columns_]
+    sums: dict[Statistic, CodeSums] = {}
     if outcome is not None:
         made.notes_ += leak_notes(made.columns_, made._encode(sample, outcome), outcome)
-    plain = tuple(replace(c, encoding=None) if isinstance(c, Number) else c for c in made.columns_)
-    words = [column for column in plain if isinstance(column, Statistic)]
-    sums = {} if outcome is None else {c.name: StreamSums(len(c.counts), outcome) for c in words}
+        sums = {c: CodeSums(len(c.counts), outcome) for c in plain if isinstance(c, Statistic)}
 
     def folds(start: int, table: Table) -> Ints:
         return (hash_rows(1, start + table.places) % np.uint64(FOLDS)).astype(np.int64)
 
     for start, table, targets in parts() if sums else ():
-        found = Outcomes.of(targets, task == "classification", labels=label)
-        assert found is not None
-        for column in words:
-            code = code_words(table, column.name, column.levels)
-            sums[column.name].add(code, folds(start, table), found.values)
-
-    def without(k: int | None) -> tuple[Column, ...]:
-        return tuple(c.encoded(sums[c.name], k) if isinstance(c, Statistic) else c for c in plain)
-
-    others = [copy(made) for _ in range(FOLDS)]
-    for k, other in enumerate(others):
-        other.columns_ = without(k)
-    made.columns_ = without(None)
+        found = Outcomes.of(targets, task == "classification", labels=classes)
+        for column in sums if found is not None else ():
+            sums[column].add(column.codes(table), folds(start, table), found.values)
+    versions = []
+    for k in (None, *range(FOLDS)):
+        versions.append(copy(made))
+        versions[-1].columns_ = tuple(c.encoded(sums[c], k) if c in sums else c for c in plain)
 
     def encode(start: int, table: Table) -> Floats:
         fold = folds(start, table)
-        found = np.empty((len(table), len(made.get_feature_names_out())))
-        for k in np.unique(fold):
-            found[fold == k] = others[k].transform(table.take(fold == k))
-        return found
+        rows = [versions[k + 1].transform(table.take(fold == k)) for k in np.unique(fold)]
+        return np.concatenate(rows)[np.argsort(np.argsort(fold, kind="stable"))]
 
-    return made, encode
+    return versions[0], encode
 
 
 def training_features(
@@ -331,12 +312,8 @@ def _resolve(option: str, given: Sequence[Any], table: Table) -> list[str]:
     """Return the names of columns that are given by name or position."""
     if isinstance(given, str):
         raise ValueError(f"`{option}` must be a list of columns; got {given!r}. Pass [{given!r}].")
-    for k in given:
-        if isinstance(k, Integral) and int(k) not in range(-len(table.names), len(table.names)):
-            raise ValueError(
-                f"`{option}` has the position {k}, but {table.source} has {len(table.names)} columns."
-            )
-    names = [table.names[k] if isinstance(k, Integral) else k for k in given]
+    position: dict[Any, str] = dict(enumerate(table.columns))
+    names = [str(position.get(column, column)) for column in given]
     table.require(names)
     return names
 
