@@ -2,8 +2,7 @@
 
 Candidates are columns, and the products, quotients, sums and differences of two columns of numbers. The R² of
 a candidate is the largest of four: that of the straight line, and of the mean target of five rows on either
-side in the order of the candidate; each for the targets, and for ranks. No row is among its own neighbours. A
-few hundred rows select candidates, and up to 2,000 confirm them.
+side in the order of the candidate; each for the targets, and for ranks. No row is among its own neighbours.
 """
 
 from collections.abc import Sequence
@@ -17,8 +16,8 @@ from tggm.tables.columns import Category, Column, DateColumn, Number
 from tggm.tables.target_encoding import Outcomes
 
 LIMIT = 0.99  # R² from which a candidate is reported
-FIRST_ROWS, ROWS, LEAST_ROWS = 300, 2000, 20
-MOST_PAIRED = 30  # columns that are combined: those with the largest R²
+MOST_ROWS, LEAST_ROWS = 1000, 20
+MOST_PAIRED = 20  # columns that are combined: those with the largest R²
 MOST_NAMED = 3
 WIDTH = 5  # neighbours on either side
 Candidates = dict[str, Floats]  # values of the rows by name; NaN for gaps
@@ -27,24 +26,22 @@ Candidates = dict[str, Floats]  # values of the rows by name; NaN for gaps
 def leak_notes(columns: Sequence[Column], X: Floats, outcome: Outcomes) -> list[str]:
     """Return a question about columns that determine the target, if there are any; `X` has encoded rows."""
     known = np.flatnonzero(~np.isnan(outcome.values).any(1))
-    rows = np.random.default_rng(0).permutation(known)[:ROWS]
+    rows = np.random.default_rng(0).permutation(known)[:MOST_ROWS]
     outcome = outcome._replace(values=outcome.values[rows])
     if len(rows) < LEAST_ROWS or np.abs(outcome.values).max() > 1e150:  # squares overflow
         return []
     values = _values(columns, X[rows])
-    rating = r_squared(values, outcome, FIRST_ROWS)
-    found = _confirmed(values, rating, outcome)
-    numbers = [c.name for c in columns if isinstance(c, Number) and c.name not in found]
+    rating = r_squared(values, outcome)
+    numbers = [c.name for c in columns if isinstance(c, Number) and rating[c.name] <= LIMIT]
     best = sorted(numbers, key=lambda name: -rating[name])[:MOST_PAIRED]
-    paired = [name for name in numbers if name in best]
     pairs: Candidates = {}
     with np.errstate(all="ignore"):  # of quotients
-        for a, b in combinations(paired, 2):
+        for a, b in combinations([name for name in numbers if name in best], 2):
             x, z = values[a], values[b]
             pairs |= {f"{a} * {b}": x * z, f"{a} / {b}": x / z, f"{a} + {b}": x + z, f"{a} - {b}": x - z}
-    found |= _confirmed(pairs, r_squared(pairs, outcome, FIRST_ROWS), outcome)
-    best = sorted(found, key=lambda name: -found[name])[:MOST_NAMED]
-    named = ", ".join(f"{name} (R² {found[name]:.3f})" for name in best)
+    rating |= r_squared(pairs, outcome)
+    found = sorted((name for name in rating if rating[name] > LIMIT), key=lambda name: -rating[name])
+    named = ", ".join(f"{name} (R² {rating[name]:.3f})" for name in found[:MOST_NAMED])
     return [f"the target can be computed from {named}; is it known beforehand?"] * bool(found)
 
 
@@ -63,27 +60,18 @@ def _values(columns: Sequence[Column], X: Floats) -> Candidates:
     return values
 
 
-def _confirmed(values: Candidates, rating: dict[str, float], outcome: Outcomes) -> dict[str, float]:
-    """Return the R² of all rows of the candidates with a large R² on the first rows, if it is large, too."""
-    some = {name: values[name] for name in rating if rating[name] > 2 * LIMIT - 1}
-    return {name: found for name, found in r_squared(some, outcome, ROWS).items() if found > LIMIT}
-
-
-def r_squared(values: Candidates, outcome: Outcomes, most: int) -> dict[str, float]:
-    """Return the R² of each candidate on the first `most` rows; for classes the smallest of all classes."""
+def r_squared(values: Candidates, outcome: Outcomes) -> dict[str, float]:
+    """Return the R² of each candidate; for classes the smallest of all classes."""
     if not values:
         return {}
-    x = np.array([value[:most] for value in values.values()])
+    x = np.array(list(values.values()))
     x = np.where(np.isfinite(x), x, np.nan)
     order = np.argsort(x, axis=1)  # gaps last
     x = np.take_along_axis(x, order, axis=1)
     known, place = ~np.isnan(x), np.broadcast_to(np.arange(float(x.shape[1])), x.shape)
-    Y = outcome.values[:most].T
-    if outcome.is_class:
-        found = np.min([_r_squared(x, y[order], known) for y in Y], axis=0)
-    else:
-        ranks = [_r_squared(place, rankdata(y)[order], known) for y in Y]
-        found = np.max([*ranks, *(_r_squared(x, y[order], known) for y in Y)], axis=0)
+    found = np.array([_r_squared(x, y[order], known) for y in outcome.values.T])
+    ranked = np.array([_r_squared(place, rankdata(y)[order], known) for y in outcome.values.T])
+    found = found.min(0) if outcome.is_class else np.maximum(found, ranked).max(0)
     return dict(zip(values, found.tolist(), strict=True))
 
 

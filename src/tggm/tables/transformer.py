@@ -281,7 +281,8 @@ def stream_transformer(
 
     for start, table, targets in parts() if sums else ():
         found = Outcomes.of(targets, task == "classification", labels=classes)
-        for column in sums if found is not None else ():
+        assert found is not None  # as few outputs as in the sample
+        for column in sums:
             sums[column].add(column.codes(table), folds(start, table), found.values)
     versions = []
     for k in (None, *range(FOLDS)):
