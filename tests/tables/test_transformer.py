@@ -141,7 +141,7 @@ def test_columns_are_chosen_by_name_or_position(given):
         how = TableTransformer(**given).fit(frame)
     assert how.left_out_ == {"a": "as requested"}
     assert [type(column) for column in how.columns_] == [Category, DateColumn]
-    wrong = {
+    wrong = {"zone": r"got 'zone'. Pass", (3,): "no column '3'; it has 'a'", ("zon",): "did you mean 'zone'"}
         "zone": r"got 'zone'. Pass \['zone'\]",
         (3,): "no column '3'; it has 'a'",
         ("zon",): "did you mean",
