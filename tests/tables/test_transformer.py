@@ -142,10 +142,6 @@ def test_columns_are_chosen_by_name_or_position(given):
     assert how.left_out_ == {"a": "as requested"}
     assert [type(column) for column in how.columns_] == [Category, DateColumn]
     wrong = {"zone": r"got 'zone'. Pass", (3,): "no column '3'; it has 'a'", ("zon",): "did you mean 'zone'"}
-        "zone": r"got 'zone'. Pass \['zone'\]",
-        (3,): "no column '3'; it has 'a'",
-        ("zon",): "did you mean",
-    }
     for columns, message in wrong.items():
         with pytest.raises(ValueError, match=message):
             TableTransformer(ignore=columns).fit(frame)
