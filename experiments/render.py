@@ -94,8 +94,8 @@ def spread(figure: str, form: str = ".4g") -> Cell:
 
 
 def joined(*cells: Cell, by: str = " / ") -> Cell:
-    """Return a cell with several values."""
-    return lambda runs: by.join(cell(runs) for cell in cells)
+    """Return a cell with several values, without empty ones."""
+    return lambda runs: by.join(filter(None, (cell(runs) for cell in cells)))
 
 
 def count(runs: list[Run]) -> str:
@@ -163,13 +163,13 @@ def wins(ours: list[Run], theirs: list[Run]) -> str:
     return markdown(heads, lines)
 
 
-def compare_tables(ours: list[Run], theirs: list[Run]) -> str:
-    """Show error and log-likelihood of the default and of opponents, table by table."""
+def compare_tables(ours: list[Run], theirs: list[Run], *more: str) -> str:
+    """Show error, log-likelihood and more figures of the default and of opponents, table by table."""
     runs = [{**run, "model": "`tggm`"} for run in ours] + sorted(theirs, key=lambda run: str(run["model"]))
     known = {run["table"] for run in ours}
     for run in runs:
         run["error_rate"] = error_rate(run)
-    cell = joined(mean("error_rate", ".3g"), mean("ll", ".3g"))
+    cell = joined(*(mean(figure, ".3g") for figure in ("error_rate", "ll", *more)))
     return pivot([run for run in runs if run["table"] in known], "table", "model", cell)
 
 
@@ -639,7 +639,9 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         ),
     },
     "docs/tables.md": {
-        "raw-figures": lambda: compare_tables(rows("raw_tables", model="tggm"), _opponents("raw_tables")),
+        "raw-figures": lambda: compare_tables(
+            rows("raw_tables", model="tggm"), _opponents("raw_tables"), "crps"
+        ),
         "raw-wins": lambda: wins(rows("raw_tables", model="tggm"), _opponents("raw_tables")),
     },
     "docs/benchmarks.md": {

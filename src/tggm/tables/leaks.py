@@ -18,7 +18,7 @@ from tggm.tables.target_encoding import Outcomes
 LIMIT = 0.99  # R² from which a candidate is reported
 MOST_ROWS, LEAST_ROWS = 1000, 20
 MOST_PAIRED = 20  # columns that are combined: those with the largest R²
-MOST_NAMED = 3
+MOST_OUTPUTS, MOST_NAMED = 4, 3
 WIDTH = 5  # neighbours on either side
 Candidates = dict[str, Floats]  # values of the rows by name; NaN for gaps
 
@@ -27,7 +27,7 @@ def leak_notes(columns: Sequence[Column], X: Floats, outcome: Outcomes) -> list[
     """Return a question about columns that determine the target, if there are any; `X` has encoded rows."""
     known = np.flatnonzero(~np.isnan(outcome.values).any(1))
     rows = np.random.default_rng(0).permutation(known)[:MOST_ROWS]
-    outcome = outcome._replace(values=outcome.values[rows])
+    outcome = outcome._replace(values=outcome.values[rows, :MOST_OUTPUTS])
     if len(rows) < LEAST_ROWS or np.abs(outcome.values).max() > 1e150:  # squares overflow
         return []
     values = _values(columns, X[rows])
@@ -69,10 +69,13 @@ def r_squared(values: Candidates, outcome: Outcomes) -> dict[str, float]:
     order = np.argsort(x, axis=1)  # gaps last
     x = np.take_along_axis(x, order, axis=1)
     known, place = ~np.isnan(x), np.broadcast_to(np.arange(float(x.shape[1])), x.shape)
-    found = np.array([_r_squared(x, y[order], known) for y in outcome.values.T])
-    ranked = np.array([_r_squared(place, rankdata(y)[order], known) for y in outcome.values.T])
-    found = found.min(0) if outcome.is_class else np.maximum(found, ranked).max(0)
-    return dict(zip(values, found.tolist(), strict=True))
+    found = [_r_squared(x, y[order], known) for y in outcome.values.T]
+    if outcome.is_class:
+        best = np.min(found, axis=0)
+    else:
+        ranked = [_r_squared(place, rankdata(y)[order], known) for y in outcome.values.T]
+        best = np.max([*found, *ranked], axis=0)
+    return dict(zip(values, best.tolist(), strict=True))
 
 
 def _r_squared(x: Floats, y: Floats, known: Bools) -> Floats:
