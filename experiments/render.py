@@ -83,11 +83,11 @@ def mean(figure: str, form: str = ".3f", scale: float = 1.0) -> Cell:
     return cell
 
 
-def spread(figure: str, form: str = ".4g") -> Cell:
+def spread(figure: str, form: str = ".4g", scale: float = 1.0) -> Cell:
     """Return a cell with the mean and standard error of a figure over runs."""
 
     def cell(runs: list[Run]) -> str:
-        value, error = mean_error([run[figure] for run in runs])
+        value, error = mean_error([scale * run[figure] for run in runs])
         return f"{value:{form}} ± {error:.2g}" if np.isfinite(error) else f"{value:{form}}"
 
     return cell
@@ -187,7 +187,20 @@ def default_uci() -> str:
     return table(runs, {"set": "dataset"}, columns)
 
 
+def uci_opponents() -> str:
+    """Show RMSE and CRPS of the default and of opponents, on the splits that both have."""
+    theirs = rows("uci_opponents")
+    made = {(run["dataset"], run["split"]) for run in theirs}
+    ours = [run for run in rows("uci_default", variant="default") if (run["dataset"], run["split"]) in made]
+    runs = [{**run, "model": "`tggm`"} for run in ours] + sorted(theirs, key=lambda run: str(run["model"]))
+    cell = joined(mean("rmse", ".3g"), mean("crps", ".3g"))
+    return pivot(sorted(runs, key=lambda run: str(run["dataset"])), "dataset", "model", cell, "set")
+
+
 VARIANTS = {
+    "no-neighbors": "no neighbours",
+    "no-process": "no Gaussian process",
+    "no-support": "no limits and steps of targets",
     "no-features": "no periodic features",
     "no-linear": "no linear part",
     "no-transform": "target not transformed",
@@ -205,7 +218,7 @@ VARIANTS = {
 
 def ablations() -> str:
     """Show the effect of leaving out one part, on the splits that were run with and without it."""
-    return changes(rows("defaults"))
+    return changes(rows("parts"))
 
 
 def changes(runs: list[Run]) -> str:
@@ -281,8 +294,37 @@ def coverage() -> str:
     runs = [{**run, "data": run["dataset"]} for run in rows("uci_default", variant="default")]
     runs += [{**run, "data": run["table"]} for run in rows("defaults", variant="default") if "cover50" in run]
     columns: dict[str, Cell] = {"test rows": lambda group: str(sum(run["n_test"] for run in group))}
-    columns |= {f"{p} %": mean(f"cover{p}", ".0f", 100) for p in LEVELS}
+    columns |= {f"{p} %": mean(f"pit{p}", ".0f", 100) for p in LEVELS}
     return table(runs, {"data": "data"}, columns)
+
+
+def gaps() -> str:
+    """Show coverage of 90 % intervals on gap and tail splits: means over columns, and the worst column."""
+    runs, lines = [run for run in rows("gaps") if run["split"] != "random"], []
+    parts = {"": "default", "narrow_": "not widened", "mixture_": "plain mixture"}
+    for (name, kind), group in grouped(runs, "set", "split").items():
+        found: dict[str, str] = {}
+        for model, some in grouped(group, "model").items():
+            for part, label in parts.items() if model == "default" else [("", model)]:
+                cover = [100 * run[part + "cover90"] for run in some]
+                ll = np.mean([run[part + "ll"] for run in some])
+                found[label] = f"{np.mean(cover):.0f} ({min(cover):.0f}), {ll:.2f}"
+        columns = str(len({run["column"] for run in group}))
+        lines.append({"set": name, "split": kind, "columns": columns, **found})
+    heads = list(dict.fromkeys(head for line in lines for head in line))
+    return markdown(heads, [[line.get(head, "") for head in heads] for line in lines])
+
+
+def matched() -> str:
+    """Show the coverage of new groups and later rows, by the kind of hold-out."""
+    lines = []
+    for name, group in grouped(rows("groups"), "table").items():
+        kinds = grouped(group, "holdout")
+        cells = [spread("cover90", ".0f", 100)(kinds[kind]) for kind in ("rows", "matched")]
+        cells += [mean("crps", ".3g")(kinds[kind]) for kind in ("rows", "matched")]
+        lines.append([name, str(len(kinds["matched"])), *cells])
+    heads = ["table", "splits", "90 %, single rows", "90 %, matched", "CRPS, single rows", "CRPS, matched"]
+    return markdown(heads, lines)
 
 
 # the paper
@@ -562,6 +604,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "default-wins": lambda: wins(rows("defaults", variant="default"), rows("opponents")),
         "default-tables": lambda: compare_tables(rows("defaults", variant="default"), rows("opponents")),
         "default-uci": default_uci,
+        "uci-opponents": uci_opponents,
         "default-classes": lambda: class_table(rows("class_methods", model="default")),
         "table1": table1,
         "table1-measures": table1_measures,
@@ -576,6 +619,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/choosing-a-method.md": {
         "default-ablations": ablations,
+        "new-parts": lambda: changes(rows("defaults")),
         "weighing": lambda: weighing("learner", "periodic", ("RMSE, periodic", "RMSE, with factors")),
         "process": lambda: weighing("process", "no-process", ("RMSE without", "RMSE with the process")),
         "removed-parts": removed_parts,
@@ -593,6 +637,8 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/uncertainty.md": {
         "coverage": coverage,
+        "gaps": gaps,
+        "groups": matched,
         "guarantee": lambda: table(
             rows("guarantee"),
             {"rows": "n", "noise": "noise", "samples": "fits"},
