@@ -141,6 +141,7 @@ def test_groups_are_labels_parts_of_numbers_and_others(rng):
     found = group_rows(number, inside, size)
     assert [(name, rows) for name, rows, *_ in found[:1] + found[-2:]] == [
         ("up to 23.75", 24), ("above 71.25", 24), ("missing", 4)]  # fmt: skip
+    assert type(found[0][0]) is str  # as table cells need
     assert found[0][2:] == pytest.approx((inside[:24].mean(), size[:24].mean()))
     words = np.array([None, *["a"] * 50, *[f"w{k % 20}" for k in range(49)]], dtype=object)
     names = [name for name, *_ in group_rows(words, inside, size)]

@@ -44,7 +44,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
 
     .. math::
         p(h^1|x) = N_T(h^1 | W_0 \psi(x) + b_0, \sigma_0^2 I), \quad
-        p(h^2|h^1) = N_T(h^2 | W h^1 + b, \sigma_0^2 I), \quad h \ge 0, \qquad
+        p(h^2|h^1) = N_T(h^2 | W h^1 + b, \sigma_0^2 I), \quad h \ge 0,
+
+    .. math::
         p(y|h, x) = N(y | W_1 h^2 + A x + b_1, \mathrm{diag}(\sigma_1^2))
 
     with features ψ and a linear part A x. Several members are trained, pooled and calibrated on rows that

@@ -93,7 +93,7 @@ def group_rows(labels: Any, inside: Any, size: Any) -> list[tuple[str, int, floa
         if len(order) > MOST_GROUPS:
             order = [*order[: MOST_GROUPS - 1], "others"]
             names = np.where(np.isin(names, order), names, "others")
-    parts = ((name, names == name) for name in order)
+    parts = ((str(name), names == name) for name in order)
     return [(name, int(at.sum()), float(inside[at].mean()), float(size[at].mean())) for name, at in parts]
 
 
