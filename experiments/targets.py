@@ -1,19 +1,25 @@
-"""Targets with limits and steps: CRPS and coverage with support=None and support="auto".
+"""Targets with limits and steps: scores of TGGMRegressor and of other methods.
 
-Generated targets have 2,000 training and 4,000 test rows; of Wine, the training part of each split is divided
-at random into 80 % and 20 %, and the test part is not used. Results go to experiments/results/targets.json.
+Generated targets have 2,000 training and 4,000 test rows; of Wine and Boston, the training part of each split
+is divided at random into 80 % and 20 %, and the test part is not used. "tggm" is support="auto", and "smooth"
+is support=None. The distribution of "lightgbm tweedie" has the power 1.5, and the dispersion of the training
+rows' Pearson residuals; "lightgbm quantiles" is 20 models. Methods that are not installed are left out.
+Results go to experiments/results/targets.json.
 
-    python experiments/targets.py [wine,counts] [--splits 3]
+    python experiments/targets.py [wine,counts] [--splits 3] [--methods tggm,smooth]
 """
 
+from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import store
 from datasets import load_uci
+from scipy import stats
 
-from tggm import TGGMRegressor
+from tggm import TGGMClassifier, TGGMRegressor
 
 PATH = store.RESULTS / "targets.json"
 LEVELS = (0.5, 0.8, 0.9)
@@ -54,6 +60,12 @@ def overdispersed(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.poisson(rng.gamma(1.5, np.exp(1.5 + 0.8 * signal(X)) / 1.5)).astype(float)
 
 
+def inflated(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw Poisson counts with additional zeros of another cause."""
+    zero = rng.random(len(X)) < 1 / (1 + np.exp(1 - X[:, 4]))
+    return np.where(zero, 0, rng.poisson(np.exp(1.2 + 0.6 * signal(X)))).astype(float)
+
+
 def rates(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw shares with zeros and ones."""
     return np.clip(0.5 + 0.4 * signal(X) + 0.25 * rng.standard_normal(len(X)), 0.0, 1.0)
@@ -69,15 +81,22 @@ def grades(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.round(6 + 0.6 * signal(X) + 0.6 * rng.standard_normal(len(X)))
 
 
-GENERATED = {f.__name__: f for f in (claims, spending, rain, counts, overdispersed, rates, capped, grades)}
-NAMES = [*GENERATED, "wine"]
+def cents(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw lognormal prices around 5, in cents."""
+    return np.round(np.exp(1.6 + 0.5 * signal(X) + 0.3 * rng.standard_normal(len(X))), 2)
+
+
+COUNTS, SCALES, ZEROS = (counts, overdispersed, inflated), (rates, capped, cents), (claims, spending, rain)
+GENERATED = {f.__name__: f for f in (*ZEROS, *COUNTS, *SCALES, grades)}
+NAMES = [*GENERATED, "wine", "boston"]
+QUANTILES = [n for n in NAMES if n not in ("grades", "wine")]
 
 
 def rows_of(name: str, split: int) -> tuple[Pair, Pair]:
     """Return training and test rows."""
     rng = np.random.default_rng([split, 38])
-    if name == "wine":
-        data = load_uci("wine")
+    if name in ("wine", "boston"):
+        data = load_uci(name)
         part = data.splits[split][0]
         X, y = data.X[part], data.y[part]
         order = rng.permutation(len(y))
@@ -88,15 +107,127 @@ def rows_of(name: str, split: int) -> tuple[Pair, Pair]:
     return (X[:ROWS], y[:ROWS]), (X[ROWS:], y[ROWS:])
 
 
-def measure(name: str, split: int, support: str, *, epochs: int | str) -> store.Run:
+# ---- other methods: quantiles (rows, levels) at even levels, and log-probabilities of the test targets ----
+
+
+def levels(count: int) -> np.ndarray:
+    return (np.arange(count) + 0.5) / count
+
+
+def of_law(law: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return quantiles of a distribution of SciPy, and log-probabilities if it is discrete."""
+    quantiles = np.stack([law.ppf(q) for q in levels(200)], axis=1)
+    return quantiles, law.logpmf(y) if hasattr(law.dist, "pmf") else None
+
+
+def lightgbm(objective: str, X: np.ndarray, y: np.ndarray, **more: Any) -> Any:
+    from lightgbm import LGBMRegressor
+
+    return LGBMRegressor(objective=objective, random_state=0, verbose=-1, n_jobs=1, **more).fit(X, y)
+
+
+def lightgbm_quantiles(X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
+    each = [lightgbm("quantile", X, y, alpha=q).predict(X_new) for q in levels(20)]
+    return np.sort(np.stack(each, axis=1), axis=1), None
+
+
+def lightgbm_poisson(X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
+    return of_law(stats.poisson(np.maximum(lightgbm("poisson", X, y).predict(X_new), 1e-6)), y_new)
+
+
+def lightgbm_tweedie(X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
+    """Use a compound Poisson process of gamma variables, by 200 draws."""
+    model, power, rng = lightgbm("tweedie", X, y, tweedie_variance_power=1.5), 1.5, np.random.default_rng(0)
+    old, mean = model.predict(X), model.predict(X_new)[:, None]
+    phi = np.mean((y - old) ** 2 / old**power)
+    n = rng.poisson(np.broadcast_to(mean ** (2 - power) / (phi * (2 - power)), (len(mean), 200)))
+    shape = (2 - power) / (power - 1)
+    draws = np.where(n > 0, rng.gamma(np.maximum(n, 1) * shape), 0.0)
+    return np.sort(draws * phi * (power - 1) * mean ** (power - 1), axis=1), None
+
+
+def ngboost(kind: str, X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
+    from ngboost import NGBRegressor, distns
+
+    model = NGBRegressor(Dist=getattr(distns, kind), verbose=False, random_state=0).fit(X, y)
+    return of_law(model.pred_dist(X_new).dist, y_new)
+
+
+def statsmodels_counts(kind: str, X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
+    """Fit a linear model of the logarithm of the mean."""
+    import statsmodels.api as sm
+
+    A, B = sm.add_constant(X), sm.add_constant(X_new)
+    if kind == "zip":
+        found = sm.ZeroInflatedPoisson(y, A, exog_infl=A).fit(method="bfgs", maxiter=500, disp=0)
+        return of_law(found.get_distribution(B, exog_infl=B), y_new)
+    found = sm.NegativeBinomial(y, A).fit(disp=0, maxiter=200)
+    mean, size = found.predict(B), 1 / found.params[-1]
+    return of_law(stats.nbinom(size, size / (size + mean)), y_new)
+
+
+def of_classes(p: np.ndarray, values: np.ndarray, y: np.ndarray) -> Any:
+    places = np.clip(np.searchsorted(values, y), 0, len(values) - 1)
+    own = np.where(values[places] == y, p[np.arange(len(y)), places], 0.0)
+    cdf = np.cumsum(p, axis=1)
+    index = (cdf[:, None, :] < levels(200)[None, :, None]).sum(2)
+    return values[np.minimum(index, len(values) - 1)], np.log(np.maximum(own, 1e-6))
+
+
+def ordinal(X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
+    """Fit a proportional-odds model."""
+    from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+    shift, scale, values = X.mean(0), X.std(0), np.unique(y)
+    model = OrderedModel(np.searchsorted(values, y), (X - shift) / scale, distr="logit")
+    found = model.fit(method="bfgs", disp=0, maxiter=200)
+    return of_classes(np.asarray(model.predict(found.params, (X_new - shift) / scale)), values, y_new)
+
+
+def classifier(X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
+    model = TGGMClassifier(random_state=0).fit(X, y)
+    return of_classes(model.predict_proba(X_new), model.classes_, y_new)
+
+
+OTHERS: dict[str, tuple[str, Callable[..., Any], list[str]]] = {
+    "lightgbm quantiles": ("lightgbm", lightgbm_quantiles, QUANTILES),
+    "lightgbm poisson": ("lightgbm", lightgbm_poisson, [f.__name__ for f in COUNTS]),
+    "lightgbm tweedie": ("lightgbm", lightgbm_tweedie, [f.__name__ for f in ZEROS]),
+    "ngboost poisson": ("ngboost", partial(ngboost, "Poisson"), [f.__name__ for f in COUNTS]),
+    "ngboost lognormal": ("ngboost", partial(ngboost, "LogNormal"), ["capped", "cents", "boston"]),
+    "ngboost normal": (
+        "ngboost",
+        partial(ngboost, "Normal"),
+        ["rates", "capped", "grades", "wine", "boston"],
+    ),
+    "statsmodels zip": ("statsmodels", partial(statsmodels_counts, "zip"), [f.__name__ for f in COUNTS]),
+    "statsmodels nb": ("statsmodels", partial(statsmodels_counts, "nb"), [f.__name__ for f in COUNTS]),
+    "ordinal logit": ("statsmodels", ordinal, ["grades", "wine"]),
+    "tggm classifier": ("tggm", classifier, ["grades", "wine"]),
+}
+METHODS = ["tggm", "smooth", *OTHERS]
+
+
+def measure(name: str, split: int, method: str, *, epochs: int | str) -> store.Run:
     """Fit, and return scores on the test rows."""
     (X, y), (X_new, y_new) = rows_of(name, split)
     clock = store.Clock()
-    given = "auto" if support == "auto" else None
-    model = TGGMRegressor(support=given, random_state=0, max_epochs=epochs).fit(X, y)
-    seconds = clock.read()
-    law: Any = model.predict_dist(X_new)
-    found: store.Run = {"chosen": str(model.support_), "crps": float(law.crps(y_new).mean())}
+    if method in OTHERS:
+        quantiles, log = OTHERS[method][1](X, y, X_new, y_new)
+        seconds, q = clock.read(), levels(quantiles.shape[1])
+        away = y_new[:, None] - quantiles
+        crps = 2 * np.mean(away * (q - (away < 0)), axis=1)
+        found = {"crps": float(crps.mean()), "crps_se": float(crps.std() / np.sqrt(len(crps)))}
+        for level in LEVELS:
+            low, high = (np.quantile(quantiles, p, axis=1) for p in (0.5 - level / 2, 0.5 + level / 2))
+            found[f"inside{level:.0%}"] = float(np.mean((low <= y_new) & (y_new <= high)))
+        return found | ({} if log is None else {"log_probability": float(log.mean())}) | seconds
+    model = TGGMRegressor(support="auto" if method == "tggm" else None, random_state=0, max_epochs=epochs)
+    model.fit(X, y)
+    seconds, law = clock.read(), model.predict_dist(X_new)
+    crps = law.crps(y_new)
+    found = {"chosen": str(model.support_), "crps": float(crps.mean())}
+    found["crps_se"] = float(crps.std() / np.sqrt(len(crps)))
     for level in LEVELS:
         low, high = law.interval(level)
         found[f"inside{level:.0%}"] = float(np.mean((low <= y_new) & (y_new <= high)))
@@ -105,6 +236,7 @@ def measure(name: str, split: int, support: str, *, epochs: int | str) -> store.
     found["pit"] = float(np.abs(pit - (np.arange(len(pit)) + 0.5) / len(pit)).max())  # Kolmogorov's distance
     if model.support_ is not None and model.support_[2] is not None:
         found["log_density"] = float(law.logpdf(y_new).mean())
+        found["log_probability"] = float(law.logpmf(y_new).mean())
     return found | seconds
 
 
@@ -113,12 +245,17 @@ def main() -> None:
     parser = store.options(__doc__)
     parser.add_argument("names", nargs="?", type=store.some(NAMES), default=NAMES, help="targets: a,b,...")
     parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument("--methods", type=store.some(METHODS), default=METHODS, help="methods: a,b,...")
     parser.add_argument("--epochs", type=int, help="instead of the default program")
     given = parser.parse_args()
-    tasks = [(n, k, s) for n in given.names for k in range(given.splits) for s in ("None", "auto")]
+    tasks = [
+        (name, split, method)
+        for split in range(given.splits) for name in given.names for method in given.methods
+        if method not in OTHERS or (name in OTHERS[method][2] and find_spec(OTHERS[method][0]))
+    ]  # fmt: skip
     work, path = partial(measure, epochs=given.epochs or "auto"), given.out or PATH
     store.complete(
-        path, ("name", "split", "support"), work, tasks,
+        path, ("name", "split", "method"), work, tasks,
         jobs=given.jobs, force=given.force, epochs=given.epochs,
     )  # fmt: skip
 
