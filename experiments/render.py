@@ -652,7 +652,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/targets.md": {
         "targets": lambda: table(
             sorted(rows("targets"), key=lambda run: run["name"]),
-            {"target": "name", "support": "support"},
+            {"target": "name", "method": "method"},
             {
                 "CRPS": mean("crps"),
                 **{f"in {level:.0%} interval": mean(f"inside{level:.0%}") for level in (0.5, 0.8, 0.9)},

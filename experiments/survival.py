@@ -3,11 +3,11 @@
     python experiments/survival.py [gbsg2,veterans] [--splits 3]
 
 Each split takes a fifth of the rows for the test, at most 400, and at most 1,600 for training. The grid of
-times is 20 quantiles, from 10 % to 80 %, of the training times. "harrell" is the concordance index of the mean
-predicted survival, "brier" the integrated Brier score, and "calibration" the largest distance, over the times,
-of the mean predicted survival of the test rows from their Kaplan-Meier estimate. Tables are encoded for the
-other models: one column for each category, medians in gaps, standardised. The column "chapter" of flchain, the
-cause of death, is left out. Results go to experiments/results/survival.json.
+times is 20 quantiles, from 10 % to 80 %, of the training times. "harrell" is the concordance index of the
+mean predicted survival, "brier" the integrated Brier score, and "calibration" the largest distance, over the
+times, of the mean predicted survival of the test rows from their Kaplan-Meier estimate. For the other models
+tables are encoded: one column for each category, medians in gaps, standardised. The column "chapter" of
+flchain, the cause of death, is left out. Results go to experiments/results/survival.json.
 """
 
 from typing import Any

@@ -80,3 +80,60 @@ def read_limits(y: Any, censored: Any) -> tuple[Floats, Floats, Floats]:
     side = np.select([low == high, open_low, open_high], [0.0, -1.0, 1.0], 2.0)
     low, high = np.where(open_low, high, low), np.where(open_high, low, high)
     return 0.5 * (low + high), side, 0.5 * (high - low)
+
+
+# ---- scores ----
+
+
+def censored_scores(law: Any, y: ArrayLike, side: ArrayLike) -> dict[str, float]:
+    """Return scores of predictive distributions for targets of which some are limits.
+
+    They are the mean log-density or log-probability of the limit and, without left limits, concordance and
+    integrated Brier score at 15 quantiles of the measured targets, from 10 % to 80 %.
+    """
+    time, at = np.asarray(y, np.float64), np.asarray(side, np.float64)
+    log = np.select([at == 0, at > 0], [law.logpdf(time), law.logsf(time)], law.logcdf(time))
+    found, event = {"log_density": float(log.mean())}, at == 0
+    if (at < 0).any() or not event.any():
+        return found
+    times = np.unique(np.quantile(time[event], np.linspace(0.1, 0.8, 15)))
+    survival = np.exp(law.logsf(times[None]))
+    found["concordance"] = concordance_index(time, event, -survival.mean(1))
+    return found | {"brier": integrated_brier_score(time, event, survival, times)}
+
+
+def concordance_index(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
+    """Return Harrell's index: the share of comparable pairs in which the earlier event has the higher risk.
+
+    A pair is comparable if the earlier time is an event, or if both are equal and one is. Equal risks count
+    one half. NaN without pairs.
+    """
+    t, died, r = np.asarray(time, np.float64), np.asarray(event, np.bool_), np.asarray(risk, np.float64)
+    right = pairs = 0.0
+    for i in np.flatnonzero(died):
+        later = r[(t > t[i]) | ((t == t[i]) & ~died)]
+        pairs += len(later)
+        right += (r[i] > later).sum() + 0.5 * (r[i] == later).sum()
+    return float(right / pairs) if pairs else float("nan")
+
+
+def integrated_brier_score(time: ArrayLike, event: ArrayLike, survival: ArrayLike, times: ArrayLike) -> float:
+    r"""Return the mean over `times` of the Brier score of survival probabilities, (rows, times).
+
+    .. math:: \frac{1}{N} \sum_i \frac{1[T_i \le t, d_i] S_i(t)^2}{G(T_i-)}
+        + \frac{1[T_i > t] (1 - S_i(t))^2}{G(t)}
+
+    with G the Kaplan-Meier estimate that a row is not yet censored (Graf et al., 1999), from these rows.
+    Times after the last one give no score. The mean is by the trapezoidal rule.
+    """
+    T, died, t = np.asarray(time, np.float64), np.asarray(event, np.bool_), np.asarray(times, np.float64)
+    S, (points, place) = np.asarray(survival, np.float64), np.unique(T, return_inverse=True)
+    deaths, lost = np.bincount(place, died), np.bincount(place, ~died)
+    left = len(T) - np.cumsum(deaths + lost) + lost  # censored rows at the time of an event come after it
+    G = np.append(1.0, np.cumprod(1 - lost / np.maximum(left, 1)))
+    before, at = G[np.searchsorted(points, T)], G[np.searchsorted(points, t, side="right")]
+    if (at == 0).any():
+        raise ValueError(f"`times` must be before the last time, {points[-1]:g}; got {t.max():g}.")
+    dead = (T[:, None] <= t) & died[:, None]
+    each = np.where(dead, S**2 / before[:, None], np.where(T[:, None] > t, (1 - S) ** 2 / at, 0.0)).mean(0)
+    return float(each[0] if len(t) == 1 else np.trapezoid(each, t) / (t[-1] - t[0]))

@@ -230,3 +230,21 @@ def test_limits_of_the_target_are_found_or_given(tmp_path, capsys):
     assert tggm.load(model).predict_interval(pd.DataFrame({"x": x}))[0].min() == 0
     assert "target    from -1 to 100" in answer(capsys, *words, "--lower", "-1", "--upper", "100")
     assert "--lower and --upper" in complaint(capsys, *words, "--quiet", "--lower", "1")
+
+
+def test_censored_targets_have_a_column_of_sides(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    x, end = rng.normal(size=80), rng.normal(size=80) + 0.5
+    y = x + 0.3 * rng.normal(size=80)
+    table = list(zip(x, np.minimum(y, end), (y > end).astype(int), np.where(y > 0, "a", "b"), strict=True))
+    file = write(tmp_path / "t.csv", table, ("x", "y", "at_least", "kind"))
+    model = str(tmp_path / "m.tggm")
+    fit = ["fit", file, "-t", "y", "--ignore", "kind", *SMALL, "--json"]
+    facts = json.loads(answer(capsys, *fit, "--censored", "at_least", "-o", model))
+    assert facts["columns"] == ["x"]
+    assert set(facts["figures"]["model"]) == {"log_density", "concordance", "brier"}
+    text = answer(capsys, "evaluate", model, file, "--censored", "at_least")
+    assert "concordance" in text
+    assert "sides are 'left'" in complaint(capsys, *fit, "--quiet", "--censored", "x")
+    classes = ["fit", file, "-t", "kind", "--quiet", "--censored", "at_least"]
+    assert "is for numbers, but the target has classes" in complaint(capsys, *classes)

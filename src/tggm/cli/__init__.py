@@ -234,6 +234,8 @@ def parser() -> Parser:
         "--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals or sets (0.9)"
     )
     fit.option("--positive", metavar="CLASS", help="positive one of two classes; the rarer one by default")
+    censored: dict[str, Any] = {"metavar": "COLUMN", "help": "column with 1 where the target is a limit"}
+    fit.option("--censored", **censored)
     fit.option("--lower", type=NUMBER, metavar="Y", help="least possible target; found by default")
     fit.option("--upper", type=NUMBER, metavar="Y", help="greatest possible target; found by default")
     fit.option("--checkpoint", metavar="FILE", help="file of the state of the fit, to resume it")
@@ -248,6 +250,7 @@ def parser() -> Parser:
     evaluate.option("--groups", metavar="COLUMN", help="column for coverage by group")
     evaluate.option("--costs", type=COSTS, metavar="A,M",
                     help="costs of a false alarm and of a miss, to choose the threshold")  # fmt: skip
+    evaluate.option("--censored", **censored)
     command(commands.recalibrate, [model, data, rows, out], "recalibrated.tggm")
     explain = command(commands.explain, [model, data, rows, out, text], "-")
     explain.option("--row", type=whole(1), metavar="N", help="explain only this row of DATA, from 1")

@@ -145,7 +145,7 @@ def evaluate(given: Any) -> None:
     if given.costs is not None:
         inputs, advice = choose_threshold(inputs, given.costs)
     target, rows = inputs.stored.target, len(inputs.table)
-    figures, groups, warnings = score_inputs(inputs)
+    figures, groups, warnings = score_inputs(inputs, given.censored)
     if given.json:
         facts = {"rows": rows, "target": target.name, "task": target.task, "figures": figures}
         facts |= {"positive": inputs.positive_name or None, "threshold": inputs.threshold}

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.cli.files import CommandError, read_data, read_model, say, table_rows
-from tggm.cli.training import encoding_notes
+from tggm.cli.training import encoding_notes, sides_of
 from tggm.metrics import cost_threshold
 from tggm.report._case import sample
 from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, log_score
@@ -100,17 +100,20 @@ def rows_with_target(
     return table, y
 
 
-def score_inputs(inputs: Inputs) -> tuple[Figures, dict[str, list[Any]], list[str]]:
+def score_inputs(
+    inputs: Inputs, censored: str | None = None
+) -> tuple[Figures, dict[str, list[Any]], list[str]]:
     """Return scores of the model and its baselines, coverage of groups, and warnings about a drift."""
     stored, model, choice = inputs.stored, inputs.model, (inputs.threshold, inputs.positive)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` has reported these
         X = model.table_.transform(inputs.table)
-        figures = score_all(model, inputs.table, stored.baselines, X, inputs.y, *choice)
+        side = sides_of(inputs.table, censored, stored.target)
+        figures = score_all(model, inputs.table, stored.baselines, X, inputs.y, *choice, side)
         is_class = stored.target.is_class
         prediction = (model.predict_log_proba if is_class else model.predict_dist)(inputs.table)
     outcome = np.searchsorted(model.classes_, inputs.y) if is_class else inputs.y
-    parts = by_group(prediction, outcome, inputs.groups)
+    parts = by_group(prediction, outcome, inputs.groups) if side is None else {}
     found = drift_warnings(model, X, stored.feature_names)
     if stored.fitted is not None and stored.fitted.figures and len(X) >= LEAST_ROWS:
         new, known = log_score(figures["model"]), log_score(stored.fitted.figures["model"])

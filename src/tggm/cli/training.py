@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tggm.arrays import Ints
+from tggm.censored import sides
 from tggm.cli.files import CommandError, say
 from tggm.data import Piece, Stream
 from tggm.data.stream import hash_rows
@@ -64,6 +65,7 @@ class FitOptions:
     lower: float | None = None
     upper: float | None = None
     positive: str | None = None
+    censored: str | None = None  # column of sides
     seed: int = 0
     groups: str | None = None  # column of the groups
     test_size: float = 0.2
@@ -155,8 +157,23 @@ def resolve_columns(table: Table, options: FitOptions) -> FitOptions:
 
 def input_columns(table: Table, options: FitOptions) -> Table:
     """Return the inputs, without the target and the groups."""
-    inputs = table.without(options.target, options.groups or options.target)
+    inputs = table.without(options.target, *filter(None, (options.groups, options.censored)))
     return replace(inputs, missing=tuple(options.missing))
+
+
+def sides_of(table: Table, column: str | None, target: Target) -> NDArray[Any] | None:
+    """Return the sides of censored targets in a column of 0, 1 and −1, or of words."""
+    if column is None:
+        return None
+    if target.is_class:
+        raise CommandError("--censored is for numbers, but the target has classes; leave it out.")
+    table.require([column])
+    words = np.array([str(word) for word in table.words(column)])
+    try:
+        number = np.char.isdecimal(np.char.lstrip(words, "-+")).all()
+        return sides("censored", words.astype(float) if number else words, words.shape)
+    except ValueError as error:
+        raise CommandError(f"--censored {column}{str(error).removeprefix('`censored`')}") from None
 
 
 def split(y: NDArray[Any], fraction: float, seed: int, *, stratified: bool) -> tuple[Ints, Ints]:
@@ -237,9 +254,10 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     progress.note([f"{target.name}: {without} rows without a target left out"] * bool(without))
     progress.note(rare_classes(y, target))
     inputs, options = input_columns(rows, options), resolve_columns(rows, options)
+    side = sides_of(rows.take(train), options.censored, target)
     X, begin = inputs.take(train), time.perf_counter()
     groups = None if groups is None else groups[train]
-    model = train_model(options, target, len(train), (X, y[train]), progress, groups)
+    model = train_model(options, target, len(train), (X, y[train]), progress, groups, side)
     model.fitted_ = replace(model.fitted_, target=target.name)
     progress.note(encoding_notes(model, inputs))
     held = rows.take(test) if len(test) else None
@@ -249,8 +267,10 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
 
 def fit_folder(path: str, options: FitOptions) -> FitResult:
     """Fit to the rows of a folder of Parquet files; rows are held out by a hash of their numbers."""
-    if options.groups is not None or options.test_groups is not None or options.test_last is not None:
-        raise CommandError("--groups, --test-groups and --test-last are for one file, not for a folder.")
+    if (options.groups, options.test_groups, options.test_last, options.censored) != (None,) * 4:
+        raise CommandError(
+            "--groups, --test-groups, --test-last and --censored are for one file, not for a folder."
+        )
     folder = Folder(path, options.missing)
     sample = folder.sample()
     target, reason = find_target(sample, options)
@@ -312,8 +332,8 @@ def _result(
         baselines = fit_baselines(features, y, target.is_class)
         seconds = time.perf_counter() - begin
         if test is not None:
-            y_test = target.values(test)
-            figures = score_all(model, test, baselines, encoded, y_test, positive=place)
+            y_test, side = target.values(test), sides_of(test, options.censored, target)
+            figures = score_all(model, test, baselines, encoded, y_test, None, place, side)
     positive = None if place is None else str(model.classes_[place])
     held = 0 if test is None else len(test)
     record = FitRecord(source, rows, held, options.seed, seconds, figures, positive)
@@ -335,7 +355,7 @@ def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False
 
 def train_model(
     options: FitOptions, target: Target, n_rows: int, data: tuple[Any, ...], progress: "Progress",
-    groups: Any = None,
+    groups: Any = None, side: Any = None,
 ) -> Any:  # fmt: skip
     """Return a fitted estimator; its warnings become notes."""
 
@@ -353,7 +373,8 @@ def train_model(
         warnings.simplefilter("always")
         warnings.showwarning = show
         try:
-            model.fit(*data, groups=groups, observer=None if options.quiet else progress)
+            more = {} if side is None else {"censored": side}
+            model.fit(*data, groups=groups, observer=None if options.quiet else progress, **more)
         except CheckpointError as error:
             raise CommandError(str(error)) from None
         except ValueError as error:

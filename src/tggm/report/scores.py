@@ -20,7 +20,8 @@ MEASURES = {  # by key: name, format (four digits if empty), and the better dire
     "auc": ("AUC", ".4f", "high"), "average_precision": ("average precision", ".4f", "high"),
     "log_loss": ("log-loss", ".4f", "low"), "ece": ("calibration error", ".4f", "low"),
     "precision": ("precision", ".3f", "high"), "recall": ("recall", ".3f", "high"),
-    "f1": ("F1", ".3f", "high"),
+    "f1": ("F1", ".3f", "high"), "concordance": ("concordance", ".4f", "high"),
+    "brier": ("Brier score", "", "low"),
 }  # fmt: skip
 OF_A_CLASS = ("average_precision", "precision", "recall", "f1")  # of the positive one of two classes
 MOST_GROUPS = 12  # with rows of their own in a table
@@ -120,7 +121,7 @@ def hint(figures: Figures) -> str:
     It is as good if its log-likelihood is at least as high and its error at most 2 % larger; it is better if
     its error is 10 % smaller, or its log-loss 0.05 nats lower.
     """
-    if not {"model", "linear"} <= set(figures):
+    if not {"model", "linear"} <= set(figures) or not {"rmse", "log_loss"} & set(figures["model"]):
         return ""
     ours, linear = figures["model"], figures["linear"]
     key = "rmse" if "rmse" in ours else "log_loss"

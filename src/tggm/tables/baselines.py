@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from tggm.arrays import Bools, Floats, Ints
+from tggm.censored import censored_scores
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.tables.table import TableError
 
@@ -122,11 +123,13 @@ def positive_class(classes: Any, frequency: Any, given: Any = None) -> int | Non
 
 def score_all(
     model: "BaseEstimator", rows: Any, baselines: Baselines | None, X: Floats, y: NDArray[Any],
-    threshold: float | None = None, positive: int | None = None,
+    threshold: float | None = None, positive: int | None = None, side: Floats | None = None,
 ) -> Figures:  # fmt: skip
-    """Return the scores of a model and of its baselines on rows with the targets `y`."""
+    """Return the scores of a model and of its baselines on rows with the targets `y`; `side` are limits."""
     outcome = np.searchsorted(model.classes_, y) if model.task == "classification" else y
     found = predictions(model, rows, baselines, X)
+    if side is not None:
+        return {name: censored_scores(prediction, y, side) for name, prediction in found.items()}
     return {name: scores(prediction, outcome, threshold, positive) for name, prediction in found.items()}
 
 
