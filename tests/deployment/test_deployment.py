@@ -268,8 +268,8 @@ def test_inconsistent_arrays_raise(name, change):
 
 def test_other_hidden_layers_raise():
     arrays, meta = to_state(regressor())
-    meta["network"] |= {"layers": "TanhLayers"}
-    with pytest.raises(ValueError, match="only JAX can compute its layers 'TanhLayers'"):
+    meta["network"] |= {"layers": "Rectified"}
+    with pytest.raises(ValueError, match="only JAX can compute its layers 'Rectified'"):
         NumPyRegressor.from_state(arrays, meta)
 
 

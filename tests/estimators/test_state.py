@@ -13,7 +13,7 @@ from tests.cases import few
 from tests.estimators.small import SMALL, small_classifier, small_regressor, three_classes, untrained
 from tggm import TGGMClassifier, TGGMRegressor, load, save
 from tggm.estimators import from_state, numeric_model, to_state
-from tggm.models import Identity, Network, TanhLayers
+from tggm.models import Identity, Network
 from tggm.predictive.calibration import Calibration
 
 X = np.random.default_rng(0).standard_normal((60, 3))
@@ -55,7 +55,7 @@ def test_labels_and_class_weights_are_stored(labels):
 
 
 def test_a_network_of_the_user_is_stored():
-    network = Network((6, 5), Identity, TanhLayers, linear=False)
+    network = Network((6, 5), Identity, linear=False)
     model = small_regressor(hidden="auto", features="auto", linear="auto", network=network, max_epochs=5)
     model.fit(X, X[:, 0])
     for given in (network, None):  # a setting changed after the fit

@@ -16,11 +16,9 @@ from tggm.models.layers import (
     Shallow,
     part,
 )
-from tggm.models.limited_units import LearnedLimits, SigmoidLayers, TanhLayers
 from tggm.models.network import Model, Network
 
 __all__ = [
     "Bounded", "Directed", "Features", "Gaussian", "Hidden", "Identity", "Incomplete", "Latent",
-    "LearnedLimits", "Likelihood", "Model", "Network", "Output", "Periodic", "Probit", "Shallow",
-    "SigmoidLayers", "TanhLayers", "part",
+    "Likelihood", "Model", "Network", "Output", "Periodic", "Probit", "Shallow", "part",
 ]  # fmt: skip

@@ -294,7 +294,7 @@ class Propagated(Latent):
 
 
 class Hidden(ABC):
-    """p(h | ψ), h ≥ 0 or between limits. σ0² = s0 is a gauge: it sets a scale and is never learned."""
+    """p(h | ψ), h ≥ 0. σ0² = s0 is a gauge: it sets a scale and is never learned."""
 
     W0: Array  # (m_1, d)
     b0: Array  # (m_1,)

@@ -103,7 +103,7 @@ class Network:
     features : subclass of Features
         `Periodic`, `Bounded`, `Identity`, or a part of your own.
     layers : subclass of Hidden
-        `Directed`, `TanhLayers`, `SigmoidLayers`, or a part of your own.
+        `Directed`, or a part of your own.
     likelihood : subclass of Likelihood, optional
         By default that of the estimator, `Gaussian` or `Probit`.
     linear : bool
