@@ -44,7 +44,7 @@ def measured(rows: int) -> list[dict[str, Any]]:
         "HistGradientBoosting, mean": lambda: trees.predict(X),
         "mean": lambda: model.predict(X),
         "3 quantiles": lambda: model.predict_quantiles(X, (0.05, 0.5, 0.95)),
-        "log-density": lambda: model.score_samples(X, y),
+        "log-density": lambda: model.predict_dist(X).logpdf(y),
         "CRPS": lambda: model.predict_dist(X).crps(y),
     }
     runs = []

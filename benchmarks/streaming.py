@@ -69,7 +69,7 @@ def fit(folder, kind, rows, passes):
         "seconds": round(seconds, 2),
         "rows_per_second": round(rows * (last - first) / (late - early)),
         "resident_MiB": round(peak / 1024),
-        "log_likelihood_last_20000_rows": round(float(model.score_samples(*test).mean()), 4),
+        "log_likelihood_last_20000_rows": round(float(model.predict_dist(test[0]).logpdf(test[1]).mean()), 4),
     }
 
 

@@ -30,11 +30,11 @@ def work(seed: int) -> dict[str, float]:
     test_X, test_Y, test_mean = draw(1000, rng)
     seen = np.where(rng.uniform(size=Y.shape) < 0.5, np.nan, Y)
     model = TGGMRegressor(hidden=(30,), n_members=3, random_state=seed)
-    joint = model.fit(X, seen).score_samples(test_X, test_Y)
+    joint = model.fit(X, seen).predict_dist(test_X).logpdf(test_Y)
     separate = np.zeros(len(test_X))
     for j in range(2):
         known = ~np.isnan(seen[:, j])
-        separate += model.fit(X[known], seen[known, j]).score_samples(test_X, test_Y[:, j])
+        separate += model.fit(X[known], seen[known, j]).predict_dist(test_X).logpdf(test_Y[:, j])
     best = multivariate_normal(np.zeros(2), COV).logpdf(test_Y - test_mean)
     return {"joint": float(joint.mean()), "separate": float(separate.mean()), "truth": float(best.mean())}
 

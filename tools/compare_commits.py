@@ -244,7 +244,7 @@ regressor("directed regressor moments", hidden=(20, 20))
 classifier("directed classifier moments", hidden=(20, 20))
 classifier("classifier moments")
 classifier("classifier of two classes", number=2)
-classifier("classifier, dropout and balanced classes", dropout=0.2, class_weight="balanced")
+classifier("classifier, balanced classes", class_weight="balanced")
 regressor("regressor, sample weights", fit=weights)
 classifier("classifier, sample weights", fit=weights)
 
@@ -265,17 +265,6 @@ def _():
 
     X, y, X_test, _ = classes()
     return probability(TGGMClassifier(hidden=8, **SMALL).fit(from_arrays(X, y, block_rows=40)), X_test)
-
-
-@case("partial_fit")
-def _():
-    from tggm import TGGMRegressor
-
-    X, y, X_test, y_test = curve()
-    model = TGGMRegressor(hidden=8, **SMALL)
-    for rows in np.split(np.arange(120), 3):
-        model.partial_fit(X[rows], y[rows])
-    return density(model, X_test, y_test)
 
 
 @case("sparse classifier")

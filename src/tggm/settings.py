@@ -114,13 +114,6 @@ def hold_out(value: Any) -> Any:
     return float(value)
 
 
-def optimizer(value: Any, names: Iterable[str]) -> Any:
-    """Return a name, or an object with the methods `init` and `update` of optax."""
-    if not (hasattr(value, "init") and hasattr(value, "update")):
-        one_of("optimizer", value, names)
-    return value
-
-
 def layers(value: Any) -> tuple[int, ...] | None:
     """Return the sizes of the hidden layers; an integer is one layer; None for "auto"."""
     if isinstance(value, str) and value == "auto":
@@ -177,8 +170,8 @@ def noise_variance(value: Any, n_outputs: int | None = None) -> np.ndarray | Non
     return noise
 
 
-def checkpoint(path: Any, random_state: Any, optimizer: Any = "auto") -> None:
-    """Check the file of checkpoints; only a fit with a fixed seed and a named optimiser can be resumed."""
+def checkpoint(path: Any, random_state: Any) -> None:
+    """Check the file of checkpoints; only a fit with a fixed seed can be resumed."""
     if path is None:
         return
     name = fspath(path) if isinstance(path, str | PathLike) else None
@@ -188,8 +181,6 @@ def checkpoint(path: Any, random_state: Any, optimizer: Any = "auto") -> None:
         raise ValueError(
             f"`checkpoint` needs an integer `random_state`, for example 0; got {random_state!r}."
         )
-    if not isinstance(optimizer, str):
-        raise ValueError(f"`checkpoint` needs an optimizer by name, for example 'adam'; got {optimizer!r}.")
 
 
 def generator(random_state: Any) -> np.random.Generator:

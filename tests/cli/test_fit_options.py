@@ -28,9 +28,9 @@ SMALL = ["--hidden", "4,3", "--members", "2", "--epochs", "10"]  # less to compi
 
 
 def test_settings_are_numbers_words_and_tuples():
-    settings = ("hidden=(20, 4)", "dropout=0.1", "linear=False", "features=None", "class_weight=balanced")
+    settings = ("hidden=(20, 4)", "batch_size=64", "linear=False", "features=None", "class_weight=balanced")
     model = build_estimator(FitOptions("y", settings=settings), True, 500)
-    assert (model.hidden, model.dropout, model.linear, model.features) == ((20, 4), 0.1, False, None)
+    assert (model.hidden, model.batch_size, model.linear, model.features) == ((20, 4), 64, False, None)
     assert model.class_weight == "balanced"
 
 

@@ -85,7 +85,7 @@ def test_numpy_means_deviations_quantiles_intervals_and_densities(reloaded, kind
     assert_allclose(copy.predict_quantiles(ROWS, LEVELS), model.predict_quantiles(ROWS, LEVELS), **SAME)
     assert_allclose(copy.predict_interval(ROWS, 0.8), model.predict_interval(ROWS, 0.8), **SAME)
     y = np.linspace(1.0, 9.0, len(ROWS))
-    assert_allclose(copy.predict_dist(ROWS).logpdf(y), model.score_samples(ROWS, y), **SAME)
+    assert_allclose(copy.predict_dist(ROWS).logpdf(y), model.predict_dist(ROWS).logpdf(y), **SAME)
 
 
 @pytest.mark.parametrize("kind", KINDS)

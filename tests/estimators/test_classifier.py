@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from tests.estimators.small import ALL_ROWS, NAMES, small_classifier, three_classes
+from tests.estimators.small import ALL_ROWS, small_classifier, three_classes
 from tests.models.sampling import truncated_draws
 from tggm import TGGMClassifier
 from tggm.data import from_arrays
@@ -126,33 +126,6 @@ def test_columns_of_one_kind_are_standardised_as_one(rng):
     assert len(set(same)) == 1
     assert len(set(units)) > 200
     assert len(set(few)) > 100
-
-
-def test_dropout_changes_the_fit_and_predictions_stay_deterministic(table, fitted):
-    X, y = table
-    model = small_classifier(dropout=0.2).fit(X, y)
-    assert not np.array_equal(model.W0_, fitted.W0_)
-    assert model.score(X, y) > 0.6
-    assert_array_equal(model.predict_proba(X), model.predict_proba(X))
-
-
-def test_partial_fit_learns_in_pieces(table):
-    X, y = table
-    model = small_classifier(learning_rate=0.02)
-    order = np.argsort(y)  # the first part has one class only
-    parts = [np.resize(part, 60) for part in (order[:20], order[20:40], order[40:])]
-    for _ in range(20):
-        for part in parts:
-            model.partial_fit(X[part], y[part], classes=NAMES)
-    assert model.score(X, y) > 0.7
-    with pytest.raises(ValueError, match=r"classes that are not in `classes_`: \['huge'\]"):
-        model.partial_fit(X[:1], ["huge"])
-    with pytest.raises(ValueError, match=r"`classes` must be those of the first call"):
-        model.partial_fit(X, y, classes=["a", "b"])
-    with pytest.raises(ValueError, match="class_weight='balanced' needs rows of every class"):
-        model.set_params(class_weight="balanced").partial_fit(X[parts[0]], y[parts[0]])
-    with pytest.raises(ValueError, match="must stay as in the first fit"):
-        model.set_params(class_weight=None, hidden=5).partial_fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,11 @@ def predicted(model, rows):
     if model.task == "classification":
         return [model.predict_proba(rows)]
     quantiles = model.predict_quantiles(rows, [0.1, 0.5, 0.9])
-    return [*model.predict(rows, return_std=True), quantiles, model.score_samples(rows, quantiles[..., 1])]
+    return [
+        *model.predict(rows, return_std=True),
+        quantiles,
+        model.predict_dist(rows).logpdf(quantiles[..., 1]),
+    ]
 
 
 def with_fitted(estimator, **changes):

@@ -135,8 +135,6 @@ def test_explanations_and_guarantees_work_with_neighbors(rng):
     assert_allclose(found.base + found.parts.sum(1), model.predict(X[:3]), rtol=1e-5, atol=1e-6)
     model.recalibrate(X, y)
     assert model.fitted_.neighbors is not None
-    model.partial_fit(X, y)
-    assert model.fitted_.neighbors is None
 
 
 @pytest.mark.parametrize("value", [True, 0, -1, 2.5, "yes", None])

@@ -89,7 +89,7 @@ def test_units_of_inputs_and_targets_do_not_matter(table, fitted):
 def test_a_fit_without_held_out_rows(table):
     model = small_regressor(**ALL_ROWS, calibrate=True, linear=True, max_epochs=30).fit(*table)
     assert_array_equal(model.best_epoch_, [30, 30])
-    assert np.isfinite(model.score_samples(*table)).all()
+    assert np.isfinite(model.predict_dist(table[0]).logpdf(table[1])).all()
     with pytest.raises(AttributeError, match=r"call permutation_importances\(X, y\)"):
         _ = model.feature_importances_
 
@@ -97,45 +97,6 @@ def test_a_fit_without_held_out_rows(table):
 def test_training_stops_when_held_out_rows_do_not_improve(table):
     model = small_regressor(max_epochs=1000, learning_rate=0.1).fit(*table)
     assert model.n_iter_ == model.best_epoch_.max() + 250 < 1000
-
-
-def test_partial_fit_learns_in_pieces(table):
-    X, y = table
-    model = small_regressor(learning_rate=0.02)
-    for _ in range(60):
-        for part in (slice(0, 50), slice(10, 60)):
-            model.partial_fit(X[part], y[part])
-    assert model.score(X, y) > 0.8
-    with pytest.raises(ValueError, match="`y` has 2 outputs, but this model was fitted to 1"):
-        model.partial_fit(X, np.column_stack([y, y]))
-
-
-def test_partial_fit_with_another_optimiser_resets_its_state(table):
-    model = small_regressor().partial_fit(*table)
-    model.set_params(optimizer="rmsprop").partial_fit(*table)
-    assert np.isfinite(model.predict(table[0])).all()
-
-
-def test_partial_fit_keeps_standardisation_transform_and_pool(curve):
-    X, y = curve[0][:300], np.exp(curve[1][:300])
-    settings = {**DEFAULT, "learning_rate": 1e-4, "target_transform": "log", "neighbors": False}
-    settings["gaussian_process"] = False  # further training removes it
-    model = TGGMRegressor(**settings).fit(X, y)
-    before, median = model.fitted_, np.log(model.predict_dist(X).ppf(0.5))
-    model.partial_fit(X[:50], 2 * y[:50])
-    after = model.fitted_
-    assert after.model is not before.model
-    for name in ("scales", "columns", "calibration", "transform"):
-        assert getattr(after, name) is getattr(before, name)
-    assert np.abs(np.log(model.predict_dist(X).ppf(0.5)) - median).max() < 0.2
-
-
-@pytest.mark.parametrize("change", [{"hidden": 5}, {"n_members": 3}, {"dtype": "float64"}, {"linear": True}])
-def test_partial_fit_rejects_settings_of_another_model(table, fitted, change):
-    model = copy.deepcopy(fitted)
-    with pytest.raises(ValueError, match=r"must stay as in the first fit \(2 members"):
-        model.set_params(**change).partial_fit(*table)
-    assert_array_equal(model.predict(table[0]), fitted.predict(table[0]))
 
 
 def test_the_distribution_agrees_with_the_other_predictions(table):
@@ -188,7 +149,7 @@ def test_several_outputs_have_marginals_and_a_joint_density(table, hidden):
     # the integral of the joint density of one row over the second output is the marginal of the first
     t = np.linspace(-12, 12, 801) * std[0, 1] + mean[0, 1]
     point = np.column_stack([np.full(801, mean[0, 0]), t])
-    joint = np.exp(model.score_samples(np.repeat(X[:1], 801, axis=0), point))
+    joint = model.predict_dist(np.repeat(X[:1], 801, axis=0)).pdf(point)
     assert_allclose(joint.sum() * (t[1] - t[0]), dist.marginal(0).pdf(mean[:, 0])[0], rtol=0.01)
 
 
@@ -198,7 +159,6 @@ def test_a_target_of_one_column_keeps_its_shape(table):
     assert model.predict(X).shape == model.predict_interval(X)[0].shape == (60, 1)
     assert model.predict_quantiles(X).shape == (60, 1, 3)
     assert model.sample(X, 4, random_state=0).shape == (60, 1, 4)
-    assert model.score_samples(X, y[:, None]).shape == (60,)
     assert_allclose(model.predict(X)[:, 0], small_regressor(max_epochs=5).fit(X, y).predict(X))
 
 

@@ -4,7 +4,6 @@ import warnings
 from copy import copy
 
 import numpy as np
-import optax
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
@@ -28,7 +27,7 @@ def model(request):
     return request.param(**SMALL, max_epochs=4).fit(X, y)
 
 
-def test_a_restored_estimator_predicts_bit_identically_and_continues_training(model, tmp_path):
+def test_a_restored_estimator_predicts_bit_identically(model, tmp_path):
     save(model, tmp_path / "model.tggm")
     again = load(tmp_path / "model.tggm")
     predict = "predict" if model.task == "regression" else "predict_proba"
@@ -38,7 +37,6 @@ def test_a_restored_estimator_predicts_bit_identically_and_continues_training(mo
         assert_array_equal(getattr(again, name), getattr(model, name))
     for name in ("train", "held_out", "epoch"):
         assert_array_equal(again.history_[name], model.history_[name])
-    again.partial_fit(X, y)
 
 
 @pytest.mark.parametrize("labels", ["names", "numbers", "flags", "big-endian"])
@@ -197,12 +195,9 @@ def test_a_long_learning_curve_is_stored_at_even_distances(model):
     assert_array_equal(to_state(again)[0]["history.epoch"], epoch)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("random_state", np.random.RandomState(0)), ("optimizer", optax.adam(1e-3))]
-)
-def test_settings_that_a_file_cannot_hold_are_named(model, name, value):
-    with pytest.raises(TypeError, match=f"`{name}`.*set_params"):
-        to_state(copy(model).set_params(**{name: value}))
+def test_a_random_state_that_a_file_cannot_hold_is_named(model):
+    with pytest.raises(TypeError, match=r"`random_state` is a RandomState, .*set_params"):
+        to_state(copy(model).set_params(random_state=np.random.RandomState(0)))
 
 
 def unstable(kind, rate):

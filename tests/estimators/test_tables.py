@@ -147,18 +147,6 @@ def test_a_model_of_numbers_rejects_words():
     np.testing.assert_allclose(model.predict(pd.DataFrame(X)), model.predict(X))
 
 
-def test_partial_fit_keeps_the_encoder_and_encodes_no_targets(houses):
-    houses = pd.concat([houses] * 4, ignore_index=True)
-    X = houses[NAMES].assign(street=[f"street {k % 60}" for k in range(360)])
-    model = TGGMRegressor(**TINY).partial_fit(X, houses["price"])
-    before = model.table_
-    # rows may be passed again, with encodings of their own targets
-    assert not any(": mean" in name for name in before.get_feature_names_out())
-    model.partial_fit(X[[*NAMES[::-1], "street"]][:40], houses["price"][:40])
-    assert model.table_ is before
-    assert np.isfinite(model.predict(X)).all()
-
-
 def test_target_encoding_ignores_missing_targets(rng):
     """Two outputs are equal, and one has missing targets."""
     fare, word = rng.integers(0, 60, (2, 2000))

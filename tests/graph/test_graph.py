@@ -27,6 +27,7 @@ BASE = Graph().input("x", 2).latent("h", 3).observed("y").connect("x", "h").conn
         (lambda: BASE.connect("x", "y", np.ones((2, 1))), r"Edge 'x -> y': .* \(1, 2\) \(child by parent"),
         (lambda: BASE.couple("x", "h"), "Coupling 'x -- h': 'x' is an input"),
         (lambda: BASE.couple("h", "y").couple("y", "h"), "Coupling 'y -- h' already exists"),
+        (lambda: BASE.couple("h", "h"), "Coupling 'h -- h' ties a block to itself"),
         (lambda: BASE.parameters, "Edge 'x -> h' has no weights"),
         (lambda: BASE.hold("x"), "`name` must be a block that is not an input; got 'x'"),
     ],
@@ -58,7 +59,7 @@ def test_any_weights_give_a_positive_definite_precision(rng):
         for parent, child in (("x", "a"), ("a", "b"), ("x", "b"), ("b", "c"), ("a", "y"), ("c", "y")):
             shape = graph.structure.size(child), graph.structure.size(parent)
             graph = graph.connect(parent, child, 5 * rng.standard_normal(shape))
-        drawn = graph.couple("a", "c").couple("a", "b").couple("b", rank=2).initial(seed)
+        drawn = graph.couple("a", "c").couple("a", "b").initial(seed)
         params = drawn.parameters
         big = {name: 30 * np.asarray(U) for name, U in params["coupling"].items()}
         P = drawn.with_parameters({**params, "coupling": big}).prior({"x": [[1.0]]}).precision.dense()
@@ -73,10 +74,10 @@ def test_held_blocks_are_not_trained():
 
 
 def test_text_lists_blocks_and_ties():
-    lines = str(BASE.couple("h", rank=2)).splitlines()
+    lines = str(BASE.couple("h", "y")).splitlines()
     assert lines[0] == "Graph of 3 blocks, 3 latent variables; nonlinear"
     assert "  h      latent ≥ 0  3     W x + b   1, fixed" in lines
-    assert "  h -- h  rank 2  to be learned" in lines
+    assert "  h -- y  3×1    to be learned" in lines
     graph = Graph().latent("h", 7, noise=0.1).observed("y", 2, noise=[0.5, 2.0])
     lines = str(graph.connect("h", "y", [[3.0] * 7] * 2, fixed=True)).splitlines()
     assert "  y      observed    2     W h + b   0.5 to 2, fixed" in lines

@@ -5,7 +5,6 @@ from fractions import Fraction
 from unittest.mock import Mock
 
 import numpy as np
-import optax
 import pytest
 
 import tggm
@@ -166,7 +165,6 @@ def test_a_fit_continues_if_checkpoints_cannot_be_written(problem, tmp_path, mon
     [
         ({"checkpoint": "c"}, "`checkpoint` needs an integer `random_state`.*; got None"),
         ({"checkpoint": 3, "random_state": 0}, "`checkpoint` must be None or .* file; got 3"),
-        ({"checkpoint": "c", "random_state": 0, "optimizer": optax.sgd(0.1)}, "`checkpoint` .*optimizer"),
     ],
 )
 def test_settings_that_cannot_have_a_checkpoint_are_rejected(settings, message):

@@ -6,10 +6,8 @@ import sys
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -20,14 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 from tggm import settings as check
 from tggm.arrays import Floats, Ints
 from tggm.estimators._data import Data, StreamData
-from tggm.estimators._fitted import Fitted, draw, fitted_of, replace_model
+from tggm.estimators._fitted import Fitted, fitted_of
 from tggm.estimators._settings import Settings
 from tggm.predictive.marginal import averages
 from tggm.tables import TableTransformer
 from tggm.tables.inputs import new_rows
 from tggm.tables.table import warn
 from tggm.tables.transformer import Columns
-from tggm.training import Observer, Trained, train
+from tggm.training import Observer, Trained
 from tggm.training.loop import Layout
 from tggm.training.rows import held_out_sample, take
 
@@ -48,7 +46,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     table_: TableTransformer | None = None  # encoder of a table; None for arrays without gaps
     _held: list[tuple[list[int], Any]] | None = None  # groups of members and the rows that they held out
     _importances: Floats | None = None
-    _state: tuple[Any, Any] | None = None  # optimiser and state of training, for `partial_fit`
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -245,7 +242,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.__dict__.pop("evals_result_", None)
         if isinstance(observer, EvaluationObserver):
             self.evals_result_ = observer.result
-        self._held, self._importances, self._state = None, None, None
+        self._held, self._importances = None, None
         self.n_iter_ = int(trained.train.shape[1])
         epochs = np.arange(1, self.n_iter_ + 1)
         self.history_ = {"train": trained.train, "held_out": trained.held, "epoch": epochs}
@@ -286,42 +283,9 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if columns.names is not None:
             self.feature_names_in_ = np.asarray(columns.names, dtype=object)
 
-    def _train_one_pass(self, data: Data, settings: Settings, first: bool) -> None:
-        """Train for one pass over the rows, from the fitted model or a new one."""
-        rng = check.generator(settings.random_state)
-        if first:
-            network, model = draw(settings, data, rng)
-        else:
-            network, model = self.fitted_.network, self.fitted_.model
-            _require_same_model(settings, self.fitted_, data)
-        blocks = data.blocks(settings, network.features.most, rng)
-        optimizer, state = self._state or (None, None)
-        program = settings.one_pass(model, blocks, data, rng)
-        # a new optimiser starts with a new state
-        trained = train(model, blocks, program, state=state if optimizer == settings.optimizer else None)
-        fitted = fitted_of(trained.params, data, settings)
-        self._store(
-            fitted.with_rows(data) if first else replace_model(self.fitted_, trained.params, data), trained
-        )
-        self._state = settings.optimizer, jax.tree.map(np.asarray, trained.state)
-
-
-def _require_same_model(settings: Settings, fitted: Fitted, data: Data) -> None:
-    """Raise if the settings describe another model; automatic sizes are those of the model."""
-    now = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
-    if settings.network is None and settings.hidden is None:
-        now = replace(now, units=fitted.network.units)
-    members = len(fitted.model.arrays()["hidden.W0"])
-    if now != fitted.network or members != settings.n_members or fitted.dtype != settings.dtype:
-        raise ValueError(
-            "`hidden`, `features`, `linear`, `network`, `n_members` and `dtype` must stay as in the first "
-            f"fit ({members} members of {fitted.network}, {fitted.dtype}); use `fit`, or a clone."
-        )
-
 
 def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
     """Warn about members that failed or undid many steps, and report an interruption."""
-    steps = int(np.max(trained.state.step))
     if trained.failed.any():
         warn(
             f"training failed: the objective of {int(trained.failed.sum())} of {n_members} members was not "
@@ -329,9 +293,9 @@ def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
             f"`learning_rate` ({learning_rate:g}), raise `weight_decay`, or use dtype='float64'.",
             ConvergenceWarning,
         )
-    elif trained.undone.max(initial=0) > 0.01 * max(steps, 1):
+    elif trained.undone.max(initial=0) > 0.01 * max(trained.steps, 1):
         warn(
-            f"{int(trained.undone.max())} of {steps} training steps were undone because they led to numbers "
+            f"{int(trained.undone.max())} of {trained.steps} training steps were undone: they led to numbers "
             f"that are not finite or to a collapse; lower `learning_rate` ({learning_rate:g}).",
             ConvergenceWarning,
         )

@@ -33,13 +33,13 @@ from tggm.estimators._labels import (
     require_labels_in_all_rows,
 )
 from tggm.estimators._settings import MOST_PERIODIC, Settings
-from tggm.estimators._support import limit_rows, require_positive, require_support, scale_target
+from tggm.estimators._support import scale_target
 from tggm.models.layers import Incomplete
 from tggm.predictive.support import NO_PLAN, Plan, Support
 from tggm.predictive.transforms import LogTransform
 from tggm.settings import plain
 from tggm.tables import Table, TableTransformer
-from tggm.tables.inputs import as_table, check_targets, new_rows, read_inputs
+from tggm.tables.inputs import as_table, read_inputs
 from tggm.tables.transformer import CHOICES, Columns
 from tggm.training.rows import Blocks, Membership, RowBlock, Rows, bucket, membership, sparse_rows
 
@@ -236,16 +236,14 @@ def as_stream(X: Any, y: Any, *rest: Any) -> Stream | None:
     return from_arrays(X, y) if mapped and all(value is None for value in rest) else None
 
 
-def _encode(
-    estimator: Any, X: Any, y: NDArray[Any] | None, rows: Bools, holdout: Holdout
-) -> tuple[Any, Columns]:
+def _encode(estimator: Any, X: Any, y: NDArray[Any], rows: Bools, holdout: Holdout) -> tuple[Any, Columns]:
     """Return the selected rows as numbers, and the columns; fit the encoder of a table to these rows."""
     choices = {name: getattr(estimator, name) for name in CHOICES}
     if not isinstance(X, Table) and not any(len(chosen) for chosen in choices.values()):
         return X if rows.all() else X[rows], Columns(X.shape[1])
     X, units = as_table(X), holdout.units(int(rows.sum()))
     encoder = TableTransformer(task=estimator.task, **choices)
-    return encoder.fit_transform(X.take(rows), None if y is None else y[rows], units), Columns.of(encoder)
+    return encoder.fit_transform(X.take(rows), y[rows], units), Columns.of(encoder)
 
 
 def _encode_more(X: Any, rows: Bools, columns: Columns) -> Any:
@@ -260,7 +258,7 @@ def _name_of(y: Any) -> str:
 
 def read_numbers(
     estimator: Any, X: Any, y: Any, weight: Any, censored: Any, groups: Any, settings: Settings,
-    rng: np.random.Generator, *, encode_target: bool = True,
+    rng: np.random.Generator,
 ) -> Data | StreamData:  # fmt: skip
     """Read the rows of a regression.
 
@@ -287,7 +285,7 @@ def read_numbers(
     measured, level = kept & targets.measured_rows, settings.guarantee
     holdout, kept, chosen = read_holdout((X, y, groups), settings.cv, kept, measured, level, rng)
     known = y_ if y_.ndim == 1 else targets.Y
-    inputs, columns = _encode(estimator, X_, known if encode_target else None, kept, holdout)
+    inputs, columns = _encode(estimator, X_, known, kept, holdout)
     targets_, weights = targets.of(kept), weight_[kept]
     Y, side, half, transform, plan = scale_target(settings, inputs, *targets_, weights)
     targets_ = Targets(Y, side, half)
@@ -304,9 +302,9 @@ def read_numbers(
 
 def read_labels(
     estimator: Any, X: Any, y: Any, weight: Any, groups: Any, settings: Settings,
-    rng: np.random.Generator, *, classes: ArrayLike | None = None, encode_target: bool = True,
+    rng: np.random.Generator,
 ) -> Data | StreamData:  # fmt: skip
-    """Read the rows of a classification; `classes` is the list of all labels, by default those of `y`."""
+    """Read the rows of a classification."""
     if (stream := as_stream(X, y, weight, groups)) is not None:
         if settings.guarantee is not None:
             raise ValueError("`guarantee` must be None for a stream, which has no calibration rows.")
@@ -319,8 +317,8 @@ def read_labels(
     weight_ = row_weights(weight, y_)
     rows = weight_ > 0
     holdout, rows, chosen = read_holdout((X, y, groups), settings.cv, rows, rows, settings.guarantee, rng)
-    X_kept, columns = _encode(estimator, X_, y_ if encode_target else None, rows, holdout)
-    known = known_classes(y_ if classes is None else classes)
+    X_kept, columns = _encode(estimator, X_, y_, rows, holdout)
+    known = known_classes(y_)
     inputs, label, weights, kept = weighted_rows(
         X_kept, y_[rows], weight_[rows], settings.class_weight, known
     )
@@ -334,50 +332,6 @@ def read_labels(
         inputs, label, weights, columns, scales, len(known), _name_of(y), classes=known,
         calibration_rows=calibration, holdout=holdout.of(kept),
     )  # fmt: skip
-
-
-def read_more_numbers(estimator: Any, X: Any, y: Any, weight: Any) -> Data:
-    """Read rows for a fitted regressor, with its encoder, transform and standardisation."""
-    fitted = estimator.fitted_
-    options: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
-    X_ = new_rows(estimator, X, **options)
-    y_ = check_targets(X_, without_gaps(y), **options)
-    targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, None)
-    kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
-    targets, n = targets.of(kept), len(fitted.scales.y.shift)
-    if targets.Y.shape[1] != n:
-        raise ValueError(f"`y` has {targets.Y.shape[1]} outputs, but this model was fitted to {n}.")
-    require_positive(fitted.transform, targets.Y)
-    if fitted.support is not None:
-        require_support(fitted.support, targets.Y)
-        targets = Targets(*limit_rows(fitted.support, targets.Y, None))
-    if fitted.transform is not None:
-        targets = targets._replace(Y=fitted.transform.forward(targets.Y))
-    return Data(
-        X_[kept], targets, weight_[kept], fitted.columns, fitted.scales, n, fitted.target, fitted.flat,
-        fitted.transform, plan=Plan(fitted.support),
-    )  # fmt: skip
-
-
-def read_more_labels(estimator: Any, X: Any, y: Any, weight: Any, class_weight: Any) -> Data:
-    """Read rows for a fitted classifier, with its encoder and standardisation."""
-    fitted = estimator.fitted_
-    require_labels_in_all_rows(y)
-    X_ = new_rows(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    y_ = check_targets(X_, y)
-    check_classification_targets(y_)
-    inputs, label, weights, _ = weighted_rows(X_, y_, weight, class_weight, fitted.classes)
-    return Data(
-        inputs, label, weights, fitted.columns, fitted.scales, len(fitted.classes), fitted.target,
-        classes=fitted.classes,
-    )  # fmt: skip
-
-
-def require_rows(data: Data | StreamData) -> Data:
-    """Return rows in memory; raise for a stream."""
-    if not isinstance(data, Data):
-        raise ValueError("`partial_fit` takes arrays or tables; pass a stream to `fit`.")
-    return data
 
 
 def require_two_classes(data: Data | StreamData) -> None:

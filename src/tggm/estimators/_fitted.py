@@ -116,9 +116,8 @@ def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Gener
     blocks = data.blocks(settings, network.features.most, rng)
     block = blocks.only
     if block is not None and network.linear and numeric and isinstance(model.likelihood, Gaussian):
-        # if the user chose the schedule or optimiser, a low noise could make the first steps too large
-        noise = settings.max_epochs is None and isinstance(settings.optimizer, str)
-        model = start_at_ridge(model, block, noise)
+        # if the user chose the schedule, a low noise could make the first steps too large
+        model = start_at_ridge(model, block, noise=settings.max_epochs is None)
     return model, blocks
 
 
@@ -328,13 +327,3 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
         ends.append(both if fitted.support is None else np.clip(both, *fitted.support.ends))
     lower, upper = np.stack(ends, axis=2)
     return lower, upper
-
-
-def replace_model(fitted: Fitted, model: Model, data: Data) -> Fitted:
-    """Replace the model after training on more rows: extend the ranges; remove what depends on old rows."""
-    train = fitted.train
-    if train is not None and not data.sparse:
-        low, high = fitted.standardised(_ends(data))
-        train = train._replace(low=np.minimum(train.low, low), high=np.maximum(train.high, high))
-    model = jax.tree.map(np.asarray, model)
-    return replace(fitted, model=model, guarantee=None, neighbors=None, process=None, train=train)

@@ -134,12 +134,11 @@ def _stored_settings(estimator: TableEstimator) -> dict[str, Any]:
         found["linear"] = fitted.network.linear
     # a file holds no splitter; `fit` asks for one
     found["cv"] = plain(given["cv"]) if isinstance(given["cv"], Real) else None
-    for name in ("optimizer", "random_state"):  # may be objects
-        if not isinstance(found[name], int | str | None):
-            raise TypeError(
-                f"`{name}` is a {type(given[name]).__name__}, which a model file cannot hold; call "
-                f"set_params({name}=...) with a number or string first; fitted parameters do not change."
-            )
+    if not isinstance(found["random_state"], int | None):
+        raise TypeError(
+            f"`random_state` is a {type(given['random_state']).__name__}, which a model file cannot hold; "
+            "call set_params(random_state=...) with an integer first; fitted parameters do not change."
+        )
     return found
 
 

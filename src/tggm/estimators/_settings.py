@@ -71,7 +71,7 @@ class Settings:
     linear: bool | None  # None for "auto"
     network: Network | None
     n_members: int
-    optimizer: Any
+    optimizer: str
     learning_rate: float
     batch_size: int | None  # None for "auto"
     max_epochs: int | None  # None for "auto"
@@ -85,7 +85,6 @@ class Settings:
     n_jobs: int | None
     verbose: bool
     given: Mapping[str, Any] = field(repr=False)
-    dropout: float = 0.0
     class_weight: Any = None
     target_transform: str | None = None
     calibrate: bool = False
@@ -101,7 +100,7 @@ class Settings:
         if given["network"] is not None:
             _require_network(given, task)
         check.standardize(given["standardize"], whole=task is CLASSIFICATION)
-        check.checkpoint(given["checkpoint"], given["random_state"], given["optimizer"])
+        check.checkpoint(given["checkpoint"], given["random_state"])
         budget, guarantee = given["time_budget"], given.get("guarantee")
         return cls(
             task=task,
@@ -110,7 +109,7 @@ class Settings:
             linear=check.flag_or_auto("linear", given["linear"]),
             network=given["network"],
             n_members=check.count("n_members", given["n_members"]),
-            optimizer=check.optimizer(given["optimizer"], ["auto", *OPTIMISERS]),
+            optimizer=check.one_of("optimizer", given["optimizer"], ["auto", *OPTIMISERS]),
             learning_rate=check.number("learning_rate", given["learning_rate"], above=0),
             batch_size=check.count_or_auto("batch_size", given["batch_size"]),
             max_epochs=check.count_or_auto("max_epochs", given["max_epochs"]),
@@ -124,7 +123,6 @@ class Settings:
             n_jobs=check.n_jobs(given["n_jobs"]),
             verbose=check.flag("verbose", given["verbose"]),
             given=given,
-            dropout=check.number("dropout", given.get("dropout", 0.0), least=0, below=0.999),
             class_weight=given.get("class_weight"),
             target_transform=check.word_or_none(
                 "target_transform", given.get("target_transform"), ("auto", "log")
@@ -181,12 +179,6 @@ class Settings:
             n_jobs=self.n_jobs,
         )  # fmt: skip
 
-    def one_pass(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
-        """Return the program of one pass at a constant learning rate."""
-        batch = self._batch_size(blocks.n_rows, data.sparse)
-        compiled = self._plan(model, blocks, data, batch, "adam", self.learning_rate, np.inf, np.inf)
-        return Program(*compiled, 1, int(rng.integers(2**31)))
-
     def _batch_size(self, n_rows: int, sparse: bool) -> int:
         if self.batch_size is not None:
             return self.batch_size
@@ -202,15 +194,14 @@ class Settings:
         if decay is None:
             decay = self.task.decay(data.X.shape[1]) * (SPARSE_DECAY if data.sparse else 1.0)
         steps = epochs * blocks.steps(batch)
-        is_auto = isinstance(self.optimizer, str) and self.optimizer == "auto"
         layout, capacity = Layout.of(model, axes=1), CAPACITY if blocks.only is not None else 1
-        optimizer = automatic if is_auto else self.optimizer
+        optimizer = automatic if self.optimizer == "auto" else self.optimizer
         hyper = hyper_parameters(
             self.n_members, layout.rates(["hidden.s0"]), self.dtype, learning_rate=rate, total_steps=steps,
             weight_decay=decay / data.mean_weight,  # a row of weight 2 counts twice
-            patience=patience * blocks.per_pass, clip=CLIP, average=self.task.average, dropout=self.dropout,
+            patience=patience * blocks.per_pass, clip=CLIP, average=self.task.average,
         )  # fmt: skip
-        return Plan(layout, batch, capacity, optimizer, "restarts", True, self.dropout > 0), hyper
+        return Plan(layout, batch, capacity, optimizer, "restarts", averaged=True), hyper
 
     def _identity(self) -> dict[str, Any]:
         """Return the settings that identify a fit in a checkpoint."""

@@ -4,7 +4,6 @@ from __future__ import annotations  # `help` shows names such as ArrayLike, not 
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from tggm.arrays import Bools, Floats
 from tggm.data import Stream
 from tggm.estimators import _class_predictions as compute
 from tggm.estimators._base import EvaluationObserver, TableEstimator
-from tggm.estimators._data import read_labels, read_more_labels, require_rows, require_two_classes
+from tggm.estimators._data import read_labels, require_two_classes
 from tggm.estimators._fitted import Fitted, initialise, retrain
 from tggm.estimators._labels import encoded_labels
 from tggm.estimators._logistic import pool_classes
@@ -56,7 +55,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
     n_members : int, default 5
         Networks trained from different starts and held-out rows; the prediction is their mixture.
-    optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"} or object, default "auto"
+    optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"}, default "auto"
         As in `TGGMRegressor`.
     learning_rate : float, default 0.006
         Learning rate at the start of each cycle.
@@ -71,9 +70,6 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
         "auto" is n_features / 40, and a fifth of it for sparse tables.
-    dropout : float, default 0.0
-        Fraction of the inputs that are dropped at random in every training step; 0.1 to 0.3 may help for
-        images.
     cv : float, int or splitter, default 0.1
         Which rows members hold out, as in `TGGMRegressor`.
     neighbors : "auto", False or int, default "auto"
@@ -96,7 +92,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         The same seed on the same machine gives the same model.
     checkpoint : path or None, default None
         File in which `fit` stores its state every few seconds. The same fit resumes from it after a crash,
-        see docs/scaling.md. Needs a fixed `random_state` and a named optimizer.
+        see docs/scaling.md. Needs a fixed `random_state`.
     n_jobs : int or None, default None
         As in `TGGMRegressor`.
     verbose : bool, default False
@@ -127,13 +123,12 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         linear: bool | str = "auto",
         network: Network | None = None,
         n_members: int = 5,
-        optimizer: Any = "auto",
+        optimizer: str = "auto",
         learning_rate: float = 0.006,
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
         time_budget: float | None = None,
         weight_decay: float | str = "auto",
-        dropout: float = 0.0,
         cv: Any = 0.1,
         neighbors: bool | int | str = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
@@ -151,7 +146,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
         self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
         self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
-        self.weight_decay, self.dropout, self.cv = weight_decay, dropout, cv
+        self.weight_decay, self.cv = weight_decay, cv
         self.neighbors, self.class_weight, self.standardize = neighbors, class_weight, standardize
         self.guarantee, self.dtype = guarantee, dtype
         self.ignore, self.categorical, self.dates = ignore, categorical, dates
@@ -220,34 +215,6 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         final = retrain(trained, program, blocks, data, settings, rng)
         fitted = pool_classes(trained, final, blocks, data, settings)
         self._store(fitted, final, None if blocks.partial else blocks.kept, observer)
-        return self
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Train for one pass over these rows at a constant learning rate.
-
-        The first call needs `classes`, the labels of all calls, unless `y` contains all of them. It also fits
-        the standardisation to these rows. For tables see `TGGMRegressor.partial_fit`.
-        """
-        checked = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
-        settings, first = replace(checked, guarantee=None, cv=0.0), not hasattr(self, "fitted_")
-        if first:
-            given: dict[str, Any] = {"classes": classes, "encode_target": False}
-            rng = check.generator(settings.random_state)
-            data = require_rows(read_labels(self, X, y, sample_weight, None, settings, rng, **given))
-        else:
-            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-                raise ValueError(
-                    f"`classes` must be those of the first call, {self.classes_.tolist()}; "
-                    f"got {np.unique(np.asarray(classes)).tolist()}."
-                )
-            data = read_more_labels(self, X, y, sample_weight, settings.class_weight)
-        self._train_one_pass(data, settings, first)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations  # `help` shows names such as ArrayLike, not 
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from tggm.arrays import Floats
 from tggm.data import Stream
 from tggm.estimators import _regression_predictions as compute
 from tggm.estimators._base import EvaluationObserver, TableEstimator
-from tggm.estimators._data import read_more_numbers, read_numbers, require_rows, row_weights
+from tggm.estimators._data import read_numbers, row_weights
 from tggm.estimators._fitted import (
     guaranteed_interval,
     initialise,
@@ -67,10 +66,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
     n_members : int, default 10
         Networks trained from different starts and held-out rows; the prediction is pooled from all.
-    optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"} or object, default "auto"
+    optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"}, default "auto"
         "muon" orthogonalises the steps of the hidden units' weights and uses Adam for all other parameters.
-        "auto" is "muon" from 512 training rows on, and "adam" for fewer and in `partial_fit`. An object needs
-        the methods `init` and `update` of optax, and its own rate and schedule.
+        "auto" is "muon" from 512 training rows on, and "adam" for fewer.
     learning_rate : float, default 0.01
         Learning rate at the start of each cycle. If ``max_epochs="auto"`` it is multiplied by
         √(4096 / rows), but at least by ½ and at most by 1.
@@ -126,7 +124,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         The same seed on the same machine gives the same model.
     checkpoint : path or None, default None
         File in which `fit` stores its state every few seconds. The same fit resumes from it after a crash,
-        see docs/scaling.md. Needs a fixed `random_state` and a named optimizer.
+        see docs/scaling.md. Needs a fixed `random_state`.
     n_jobs : int or None, default None
         Number of joblib workers that train pairs of members, each stopped by its own held-out rows; -1 is one
         for each core. The result is the same for every number. None trains all members together in this
@@ -176,7 +174,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         linear: bool | str = "auto",
         network: Network | None = None,
         n_members: int = 10,
-        optimizer: Any = "auto",
+        optimizer: str = "auto",
         learning_rate: float = 0.01,
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
@@ -291,23 +289,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         self._store(fitted, final, None if blocks.partial else blocks.kept, observer)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train for one pass over these rows at a constant learning rate.
-
-        The first call also fits the standardisation to these rows. Tables get no target encoding, because
-        rows may be passed again. Encoder and pooling rule of `fit` are kept, but its guarantee is removed.
-        """
-        given = Settings.checked(self.get_params(deep=False), REGRESSION)
-        settings = replace(given, guarantee=None, target_transform=None, cv=0.0)
-        if first := not hasattr(self, "fitted_"):
-            rng = check.generator(settings.random_state)
-            found = read_numbers(self, X, y, sample_weight, None, None, settings, rng, encode_target=False)
-            data = require_rows(found)
-        else:
-            data = read_more_numbers(self, X, y, sample_weight)
-        self._train_one_pass(data, settings, first)
-        return self
-
     def recalibrate(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Calibrate on rows that no member was trained on; the members do not change.
 
@@ -414,11 +395,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             raise ValueError(f"`times` must be a list of numbers; got shape {t.shape}.")
         laws = compute.marginals(self.fitted_, self._inputs(X))
         return self._shaped(np.stack([np.exp(law.logsf(t[None])) for law in laws], axis=1))
-
-    def score_samples(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Return the log-density of each row's target, in the target's units, shape (n_rows,)."""
-        Z = self._inputs(X)
-        return self._log_density(Z, self._targets(y, len(Z)))
 
     def _log_density(self, Z: Floats, Y: Floats) -> Floats:
         log_density: Floats = compute.distribution(self.fitted_, Z).logpdf(Y[:, 0] if Y.shape[1] == 1 else Y)

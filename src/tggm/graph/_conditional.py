@@ -159,38 +159,30 @@ def integrate_out(P: Array, gamma: Array, kept: NDArray[np.bool_]) -> tuple[Arra
 def _rows_of_A(t: Terms, name: str) -> Array:
     """Return the rows of A_F that belong to the residual of a block."""
     parts = {e.parent: -t.params["weights"][e.name] for e in t.structure.edges if e.child == name}
-    parts[name] = jnp.eye(t.structure.size(name), dtype=t.params["bias"][name].dtype)
-    return _concatenate(t, parts, parts[name])
-
-
-def _concatenate(t: Terms, parts: dict[str, Array], like: Array) -> Array:
-    """Concatenate one part for each unknown block, with zeros where none is given."""
-    zero = {f: jnp.zeros((len(like), t.structure.size(f)), like.dtype) for f in t.free}
+    own = parts[name] = jnp.eye(t.structure.size(name), dtype=t.params["bias"][name].dtype)
+    zero = {f: jnp.zeros((len(own), t.structure.size(f)), own.dtype) for f in t.free}
     return jnp.concatenate([parts.get(f, zero[f]) for f in t.free], axis=1)
 
 
 def _is_independent(t: Terms) -> bool:
-    """Return whether unknown variables are tied only through known ones and lateral couplings."""
+    """Return whether unknown variables are tied only through known ones."""
     if any(set(e.ends) <= set(t.free) for e in t.structure.edges):
         return False
     for c in t.structure.couplings:
         known = set(c.ends) - set(t.free)
         explained = any(set(t.structure.parents(name)) & set(t.free) for name in known)
-        if set(c.ends) <= set(t.kept) and (explained or not (known or c.lateral)):
+        if set(c.ends) <= set(t.kept) and (explained or not known):
             return False
     return True
 
 
 def _factors(t: Terms) -> list[Array]:
-    """Return rows U with P = base + UᵀU: known children of unknown variables, and lateral couplings."""
-    out = [
+    """Return rows U with P = base + UᵀU, for the known children of unknown variables."""
+    return [
         jnp.sqrt(t.K.own[name])[:, None] * _rows_of_A(t, name)
         for name in t.kept
         if name not in t.free and set(t.structure.parents(name)) & set(t.free)
     ]
-    lateral = [c for c in t.structure.couplings if c.lateral and c.first in t.free]
-    factors = [(c.first, t.params["coupling"][c.name]) for c in lateral]
-    return out + [_concatenate(t, {name: U}, U) for name, U in factors]
 
 
 def _is_chain(t: Terms) -> bool:

@@ -15,7 +15,7 @@ number of couplings at a, and V a contraction made of an unconstrained matrix U:
     V = L^{-1} U, \quad L L^T = I + U U^T, \qquad\text{so}\qquad V V^T = I - L^{-1} L^{-T} \prec I.
 
 Every matrix of norm below one is such a V, and K is positive definite for any U, so training cannot make it
-indefinite. A lateral coupling adds UᵀU to a block of K, which keeps K positive definite too.
+indefinite.
 """
 
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ class Block:
 
 
 class Tie:
-    """A connection of two blocks, or of one block with itself."""
+    """A connection of two blocks."""
 
     kind: ClassVar[str]  # key of its numbers in `Parameters`
     layout: ClassVar[str]  # of its weights, for messages
@@ -86,11 +86,10 @@ class Edge(Tie):
 
 @dataclass(frozen=True)
 class Coupling(Tie):
-    """An undirected tie between residuals: of two blocks, or within one block (lateral, of given rank)."""
+    """An undirected tie between the residuals of two blocks."""
 
     first: str
     second: str
-    rank: int | None = None  # of a lateral coupling
 
     kind, layout, sign = "coupling", "", "--"
 
@@ -98,11 +97,6 @@ class Coupling(Tie):
     def ends(self) -> tuple[str, str]:
         """Return both blocks."""
         return self.first, self.second
-
-    @property
-    def lateral(self) -> bool:
-        """Return whether both ends are the same block."""
-        return self.first == self.second
 
 
 @dataclass(frozen=True)
@@ -128,9 +122,9 @@ class Structure:
         return self.by_name[name].size
 
     def shape(self, tie: Edge | Coupling) -> tuple[int, int]:
-        """Return the shape of the tie's weights: child by parent, first by second, or rank by size."""
+        """Return the shape of the tie's weights: child by parent, or first by second."""
         a, b = map(self.size, tie.ends)
-        return (b, a) if isinstance(tie, Edge) else (tie.rank or a, b)
+        return (b, a) if isinstance(tie, Edge) else (a, b)
 
     def with_role(self, *roles: str) -> tuple[str, ...]:
         """Return the names of the blocks with one of these roles, in the order they were added."""
@@ -188,6 +182,8 @@ class Structure:
                     remedy = "cannot have parents; reverse the edge, or make it an observed block."
                 raise ValueError(f"{tie.title}: {name!r} is an input and {remedy}")
         if isinstance(tie, Coupling):
+            if tie.first == tie.second:
+                raise ValueError(f"{tie.title} ties a block to itself; couple two blocks.")
             if any(set(c.ends) == set(tie.ends) for c in self.couplings):
                 raise ValueError(f"{tie.title} already exists.")
             return replace(self, couplings=(*self.couplings, tie))
@@ -213,8 +209,7 @@ def contraction(U: Array) -> Array:
 
 def share(structure: Structure, coupling: Coupling) -> float:
     """Return √(w_a w_b), the part of the two blocks' precisions that a coupling may use."""
-    pairs = [c.ends for c in structure.couplings if not c.lateral]
-    counts = [sum(name in ends for ends in pairs) for name in coupling.ends]
+    counts = [sum(name in c.ends for c in structure.couplings) for name in coupling.ends]
     return float(1 / np.sqrt(np.prod(counts)))
 
 
@@ -222,7 +217,7 @@ class ResidualPrecision(NamedTuple):
     """The precision K of the residuals, by block."""
 
     own: dict[str, Array]  # the diagonals 1/s
-    coupled: dict[tuple[str, str], Array]  # terms of couplings: off the diagonal, or UᵀU within a block
+    coupled: dict[tuple[str, str], Array]  # blocks off the diagonal
 
 
 def residual_precision(structure: Structure, params: Parameters, kept: tuple[str, ...]) -> ResidualPrecision:
@@ -231,13 +226,9 @@ def residual_precision(structure: Structure, params: Parameters, kept: tuple[str
     for c in structure.couplings:
         if not set(c.ends) <= set(kept):
             continue
-        U = params["coupling"][c.name]
-        if c.lateral:
-            K.coupled[c.ends] = U.T @ U
-        else:
-            a, b = (jnp.sqrt(K.own[name]) for name in c.ends)
-            J = share(structure, c) * a[:, None] * contraction(U) * b[None, :]
-            K.coupled[c.ends], K.coupled[c.ends[::-1]] = -J, -J.T
+        a, b = (jnp.sqrt(K.own[name]) for name in c.ends)
+        J = share(structure, c) * a[:, None] * contraction(params["coupling"][c.name]) * b[None, :]
+        K.coupled[c.ends], K.coupled[c.ends[::-1]] = -J, -J.T
     return K
 
 
@@ -254,10 +245,8 @@ def tie_weights(structure: Structure, tie: Edge | Coupling, weights: ArrayLike) 
 def coupling_weights(
     structure: Structure, coupling: Coupling, weights: ArrayLike, params: Parameters
 ) -> Floats:
-    """Return the U whose contraction makes K_ab = −J, J the weights; a lateral factor is U itself."""
+    """Return the U whose contraction makes K_ab = −J, J the weights."""
     J = tie_weights(structure, coupling, weights)
-    if coupling.lateral:
-        return J
     a, b = (np.exp(0.5 * params["log_noise"][name]) for name in coupling.ends)
     V = a[:, None] * J * b[None, :] / share(structure, coupling)
     norm = float(np.linalg.norm(V, 2))
@@ -285,6 +274,5 @@ def draw(structure: Structure, given: Parameters, rng: np.random.Generator) -> P
     for c in structure.couplings:
         if c.name not in out["coupling"]:
             U = rng.standard_normal(structure.shape(c))
-            noise = np.exp(0.5 * out["log_noise"][c.first]) if c.lateral else 1.0
-            out["coupling"][c.name] = START * U / np.linalg.norm(U, 2) / noise
+            out["coupling"][c.name] = START * U / np.linalg.norm(U, 2)
     return out

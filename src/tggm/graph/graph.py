@@ -101,21 +101,12 @@ class Graph:
         held = {("weights", edge.name)} if fixed else set()
         return replace(self, structure=structure, given=known, fixed=self.fixed | held)
 
-    def couple(
-        self, first: str, second: str | None = None, weights: ArrayLike | None = None, *, rank: int = 1
-    ) -> "Graph":
-        """Add an undirected tie between residuals of two blocks, or within one block (lateral).
+    def couple(self, first: str, second: str, weights: ArrayLike | None = None) -> "Graph":
+        """Add an undirected tie between the residuals of two blocks: E = … − r_firstᵀ J r_second.
 
-        Without `second` the variables of `first` are coupled to each other. Weights are J of shape (first
-        size, second size), with E = … − r_firstᵀ J r_second; for a lateral coupling U of shape (rank, size),
-        with E = … + ½‖U r‖². They are learned if not given.
+        Weights are J, of shape (first size, second size). They are learned if not given.
         """
-        lateral = second is None or second == first
-        if lateral and weights is not None:
-            rank = len(np.atleast_2d(np.asarray(weights)))
-        coupling = Coupling(first, first if second is None else second, rank if lateral else None)
-        if lateral and rank < 1:
-            raise ValueError(f"{coupling.title}: `rank` must be at least 1; got {rank}.")
+        coupling = Coupling(first, second)
         structure = self.structure.with_tie(coupling)
         raw = dict(self.couplings)
         if weights is not None:
@@ -227,8 +218,7 @@ class Graph:
             if tie.name in self.given[tie.kind]:
                 size = np.sqrt(np.mean(np.asarray(self.given[tie.kind][tie.name]) ** 2))
                 weights = f"root mean square {size:.3g}{held}"
-            shape = f"rank {rows}" if len(set(tie.ends)) == 1 else f"{rows}×{columns}"
-            ties.append((tie.name, shape, weights))
+            ties.append((tie.name, f"{rows}×{columns}", weights))
         head = f"Graph of {len(structure.blocks)} blocks, {unknown} latent variables; {kind}"
         return "\n".join([head, *_table(blocks), *(_table(ties) if len(ties) > 1 else [])])
 

@@ -197,7 +197,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         blocks = Blocks.of(RowBlock(folds, pad(rows), pad(np.ones(len(y), dtype))))
         layout = Layout.of(model, axes=1)
         plan = Plan(
-            layout, batch, CAPACITY, settings.optimizer(self.optimizer, OPTIMISERS),
+            layout, batch, CAPACITY, settings.one_of("optimizer", self.optimizer, OPTIMISERS),
             settings.one_of("schedule", self.schedule, SCHEDULES), average > 0,
         )  # fmt: skip
         learned = getattr(self, "noise", None) is None
@@ -281,8 +281,8 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         Cycles of the cyclic solver, or their numbers at the first and at the last step.
     prior : {"same", "posterior"}, default "same"
         Start of mean field for the prior of undirected layers: that of the posterior, or the posterior means.
-    optimizer : str or optax optimiser, default "rmsprop"
-        Name of an optimiser of `tggm.training`, or an object with `init` and `update`.
+    optimizer : {"rmsprop", "adam", "muon", "sgd"}, default "rmsprop"
+        Optimiser.
     learning_rate : float, default 0.01
         Step size.
     schedule : str, default "constant"
@@ -334,7 +334,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         solver: str = "cyclic",
         n_cycles: int | Sequence[int] = 10,
         prior: str = "same",
-        optimizer: Any = "rmsprop",
+        optimizer: str = "rmsprop",
         learning_rate: float = 1e-2,
         schedule: str = "constant",
         batch_size: int = 50,
@@ -463,7 +463,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         n_cycles: int | Sequence[int] = (30, 5),
         prior: str = "same",
         factorised: bool = True,
-        optimizer: Any = "rmsprop",
+        optimizer: str = "rmsprop",
         learning_rate: float = 1e-3,
         schedule: str = "cosine",
         batch_size: int = 500,

@@ -188,7 +188,6 @@ def _restarts(progress: Array) -> Array:
 
 SCHEDULES: dict[str, Callable[[Array], Array]] = {
     "cosine": _cosine,
-    "linear": lambda progress: 1 - progress,
     "constant": jnp.ones_like,
     "restarts": _restarts,
 }
@@ -200,10 +199,9 @@ class Plan(NamedTuple):
     layout: Layout
     batch_size: int
     capacity: int  # most epochs in one chunk
-    optimizer: Any = "adam"  # a name, or an object with `init` and `update` and its own rate and schedule
+    optimizer: str = "adam"
     schedule: str = "cosine"
     averaged: bool = False  # whether a running average of the parameters is scored and kept
-    dropout: bool = False  # whether inputs are dropped at random
 
 
 class Hyper(NamedTuple):
@@ -215,7 +213,6 @@ class Hyper(NamedTuple):
     average: Array  # decay of the running average
     total_steps: Array  # length of the schedule
     patience: Array  # epochs without a better score after which no better one is accepted
-    dropout: Array  # fraction of the inputs dropped in a step
     rates: Array  # (parameters,) multiplies the step of each parameter: 0 holds it fixed
 
 
@@ -224,7 +221,7 @@ class State(NamedTuple):
 
     params: Array  # (parameters,) all parameters of a member as one vector, see `Layout`
     average: Array  # (parameters,) their running average
-    optimiser: Any
+    optimiser: Vectors
     seed: Array  # () uint32, of the member's mini-batches
     step: Array  # () int32
     epoch: Array  # () int32
@@ -247,10 +244,7 @@ class Trace(NamedTuple):
 def start(plan: Plan, params: Tree, seeds: Any) -> State:
     """Return the state before the first step; `params` and `seeds` have a leading axis of members."""
     vectors: Any = plan.layout.join_members(params)
-    if isinstance(plan.optimizer, str):
-        optimiser = tuple(np.zeros_like(vectors) for _ in range(OPTIMISERS[plan.optimizer].n_vectors))
-    else:
-        optimiser = jax.vmap(plan.optimizer.init)(params)
+    optimiser = tuple(np.zeros_like(vectors) for _ in range(OPTIMISERS[plan.optimizer].n_vectors))
     count: Any = np.zeros(len(seeds), np.int32)
     worst: Any = np.full(len(seeds), -np.inf, vectors.dtype)
     seed: Any = np.asarray(seeds, np.uint32)
@@ -262,7 +256,7 @@ def start(plan: Plan, params: Tree, seeds: Any) -> State:
 
 DEFAULTS: dict[str, Any] = {
     "learning_rate": 1e-2, "weight_decay": 0.0, "clip": 10.0, "average": 0.0, "total_steps": 1,
-    "patience": np.inf, "dropout": 0.0,
+    "patience": np.inf,
 }  # fmt: skip
 
 
@@ -314,16 +308,10 @@ def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -
     norm = jnp.sqrt((grad**2).sum())
     finite = jnp.isfinite(norm + value)
     grad = jnp.where(finite, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
-    if isinstance(plan.optimizer, str):
-        step = state.step.astype(norm.dtype)
-        direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, step + 1, plan.layout)
-        progress = jnp.clip(step / hyper.total_steps, 0.0, 1.0)
-        rate = -hyper.learning_rate * SCHEDULES[plan.schedule](progress)
-    else:
-        arrays = plan.layout.split(grad), state.optimiser, plan.layout.split(state.params)
-        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # optax relies on both
-            update, optimiser = plan.optimizer.update(*arrays)
-        direction, rate = plan.layout.join(update), jnp.ones_like(norm)
+    step = state.step.astype(norm.dtype)
+    direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, step + 1, plan.layout)
+    progress = jnp.clip(step / hyper.total_steps, 0.0, 1.0)
+    rate = -hyper.learning_rate * SCHEDULES[plan.schedule](progress)
     params = state.params + jnp.where(finite, rate * state.rate, 0.0) * hyper.rates * direction
     finite = finite & jnp.isfinite(jnp.abs(params).max())
     return jnp.where(finite, params, state.params), optimiser, finite
@@ -369,34 +357,13 @@ def _undo_collapse(plan: Plan, state: State, train: Array) -> tuple[State, Array
     least = state.peak - DROP * (1 + jnp.abs(state.peak))
     collapsed = train < least
     failed = state.failures >= FAILURES
-    reset = state.optimiser
-    if isinstance(plan.optimizer, str):
-        reset = jax.tree.map(jnp.zeros_like, reset)
     restored = state._replace(
         params=state.best, average=state.best, rate=jnp.maximum(state.rate / 8, 1e-6),
-        undone=state.undone + 1, optimiser=reset,
+        undone=state.undone + 1, optimiser=jax.tree.map(jnp.zeros_like, state.optimiser),
     )  # fmt: skip
     reached = jnp.where(collapsed, least, jnp.fmax(state.peak, train))
     peak = jnp.where(failed, state.peak, reached)
     return _choose(collapsed, restored, state)._replace(peak=peak), ~(collapsed | failed)
-
-
-def _drop_inputs(X: Any, rows: Array, seed: Array, step: Array, rate: Array) -> Any:
-    """Set a fraction `rate` of the inputs to 0 and scale the others up to compensate.
-
-    The choice depends on seed, step, row of the table and column.
-    """
-    start = hash32(seed ^ hash32(step.astype(jnp.uint32) + jnp.uint32(0x3C6EF372)))
-    row = hash32(start ^ hash32(rows.astype(jnp.uint32)))
-
-    def drop(values: Array) -> Array:
-        if not jnp.issubdtype(values.dtype, jnp.floating):  # column numbers of sparse rows
-            return values
-        column = jnp.arange(values.shape[1], dtype=jnp.uint32) * GOLDEN
-        uniform = (hash32(row[:, None] + column[None, :]) >> 8).astype(values.dtype) * 2.0**-24
-        return jnp.where(uniform < rate, 0.0, values / (1 - rate))
-
-    return jax.tree.map(drop, X)
 
 
 def _take(data: Any, index: Array) -> Any:
@@ -436,8 +403,6 @@ def _run_epoch(
         counts = first + jnp.arange(B, dtype=jnp.int32) < member.n_train
         w = jnp.where(counts, weight[index], 0.0)
         batch = _take(data, index)
-        if plan.dropout:
-            batch = batch._replace(X=_drop_inputs(batch.X, index, state.seed, state.step, hyper.dropout))
         rows = member.n_train.astype(weight.dtype)
         state, value = _step(plan, objective, state, batch, w, B, rows, progress, hyper)
         return state, total + value
