@@ -1,10 +1,10 @@
 """Compare training methods and the default classifier on digits and text.
 
-    TGGM_DATA=... python experiments/class_methods.py [--data mnist] [--models default,ep] [--hidden 100]
+    TGGM_DATA=... python experiments/class_methods.py [--data mnist] [--models default,moments] [--hidden 100]
 
 `default` is `TGGMClassifier()`; only its layers are set for MNIST. The other models are one-layer models
-trained by `moments`, `bp`, `ep` and `meanfield`, two-layer models (`directed/bp`, `undirected/ep`), logistic
-regression and scikit-learn's network. The data are prepared as in experiments/table2.py. `fit_s` includes
+trained by `moments`, `bp` and `meanfield`, two-layer models (`directed/bp`), logistic regression and
+scikit-learn's network. The data are prepared as in experiments/table2.py. `fit_s` includes
 compilation; `again_s` is a second fit. Results go to experiments/results/class_methods.json.
 """
 
@@ -18,7 +18,7 @@ from table2 import DATA, fit_and_score, layers, linear, problem
 from tggm import TGGMClassifier
 from tggm.paper import PaperClassifier
 
-MODELS = ("default", "moments", "bp", "ep", "meanfield", "directed/bp", "undirected/ep", "logistic", "mlp")
+MODELS = ("default", "moments", "bp", "meanfield", "directed/bp", "logistic", "mlp")
 # chosen on held-out training rows
 SETTINGS: dict[str, dict[str, Any]] = {
     "mnist": {"batch_size": 500, "max_epochs": 60, "standardize": "whole"},

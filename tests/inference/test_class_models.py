@@ -12,7 +12,7 @@ from scipy.stats import truncnorm
 
 from tests.cases import few
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference import class_ep, class_mean_field, log_partition
+from tggm.inference import class_mean_field, log_partition
 from tggm.precision import Diagonal, LowRank
 from tggm.special.probit import expand_factorised, expand_probit, log_probit
 
@@ -54,25 +54,6 @@ def true_log_probability(p, nodes=80):
         chance = np.exp(log_probit(eta, jnp.ones_like(eta), jnp.full(len(eta), c)))
         result.append(np.log((chance * np.outer(w, w).ravel()).sum()))
     return np.array(result)
-
-
-SWEEPS = jnp.int32(100)
-
-
-def log_probability(p):
-    return class_ep(prior(p), p.W, p.b, p.label, SWEEPS) - log_partition(prior(p), engine="exact")
-
-
-def test_ep_is_close_to_the_integral():
-    p = problem(np.random.default_rng(5))
-    assert_allclose(jax.jit(log_probability)(p), true_log_probability(p), atol=0.05)
-
-
-def test_ep_without_coupling_is_log_probit(rng):
-    p = problem(rng)
-    p = p._replace(W=jnp.zeros_like(p.W))
-    want = log_probit(jnp.broadcast_to(p.b, (6, 4)), jnp.ones((6, 4)), p.label)
-    assert_allclose(jax.jit(log_probability)(p), want, atol=0.02)
 
 
 def scores(label):

@@ -79,7 +79,7 @@ def test_moments_of_several_layers_by_sampling(rng, kind):
 def test_class_evidence_of_undirected_layers_by_sampling(rng):
     model, X = layered(rng, (4, 3), classes=True), rng.standard_normal((2, 3))
     label = jnp.asarray([0, 1], jnp.int32)
-    found = jax.jit(OBJECTIVES["ep"])(model, Rows(jnp.asarray(X), label), BEGIN)
+    found = jax.jit(OBJECTIVES["meanfield"])(model, Rows(jnp.asarray(X), label), BEGIN)
     _, _, W1, b1 = weights(model)
     for i, x in enumerate(X):
         h, weight = last_layer_draws(rng, model.hidden, x, 100_000)

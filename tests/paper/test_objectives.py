@@ -183,7 +183,8 @@ def test_deep_gradients_of_the_supplement(rng, classes):
 
 CASES = [
     ("exact", False),
-    *((method, classes) for method in ("moments", "bp", "ep") for classes in (False, True)),
+    ("ep", False),
+    *((method, classes) for method in ("moments", "bp") for classes in (False, True)),
 ]
 
 
@@ -195,13 +196,9 @@ def test_gradients_are_those_of_the_values(rng, method, classes):
 
 
 def test_deep_gradients_are_those_of_the_values(rng):
-    """Test back-propagation through inference of the prior, and EP of classes."""
-    X = jnp.asarray(rng.standard_normal((3, 3)))
-    rows = (Rows(X, jnp.asarray(rng.standard_normal((3, 2)))), Rows(X, jnp.asarray([0, 2, 1], jnp.int32)))
-    models = layered(rng, (4, 3)), layered(rng, (4, 3), 3, classes=True)
-    for method, model, part in zip(("bp", "ep"), models, rows, strict=True):
-        objective = OBJECTIVES[method]
-        assert_gradient(lambda m, o=objective, r=part: o(m, r, BEGIN).sum(), model, rng, eps=1e-5)
+    """Test back-propagation through inference of the prior."""
+    rows = Rows(jnp.asarray(rng.standard_normal((3, 3))), jnp.asarray(rng.standard_normal((3, 2))))
+    assert_gradient(lambda m: OBJECTIVES["bp"](m, rows, BEGIN).sum(), layered(rng, (4, 3)), rng, eps=1e-5)
 
 
 @functools.cache
@@ -257,8 +254,7 @@ def test_bound_never_falls_in_em(rng):
 def test_score_of_held_out_rows_is_the_density_of_predictions(rng):
     model, rows = class_problem(rng)
     want = jax.jit(OBJECTIVES["moments"])(model, rows, BEGIN)
-    for method in ("meanfield", "ep"):
-        assert_allclose(jax.jit(OBJECTIVES[method].score)(model, rows), want)
+    assert_allclose(jax.jit(OBJECTIVES["meanfield"].score)(model, rows), want)
     deep = layered(rng, (4, 3))
     rows = Rows(rows.X, jnp.asarray(rng.standard_normal((5, 2))))
     want = jax.jit(lambda m: m.likelihood.log_density(rows.y, latent(m, rows.X, "ep")))(deep)

@@ -4,7 +4,6 @@ Besides the engines: log Z as a differentiable function, moments of linear combi
 class, and the density of a sum of truncated normals.
 """
 
-from tggm.inference._classes import class_ep as class_ep
 from tggm.inference._classes import class_mean_field as class_mean_field
 from tggm.inference._ep import ep as ep
 from tggm.inference._exact import exact as exact

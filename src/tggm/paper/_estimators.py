@@ -427,7 +427,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
     ----------
     hidden : int or tuple of int, default (100,)
         Units of each hidden layer.
-    method : {"meanfield", "ep", "bp", "moments"}, default "meanfield"
+    method : {"meanfield", "bp", "moments"}, default "meanfield"
         As in `PaperRegressor`; "bp" minimises the cross-entropy of E[z | x].
     factorised : bool, default True
         Whether "meanfield" factorises q(z) over classes, as the supplement does; False gives a tighter bound.
@@ -448,7 +448,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         As in `PaperRegressor`.
     """
 
-    methods: ClassVar = ("meanfield", "ep", "bp", "moments")
+    methods: ClassVar = ("meanfield", "bp", "moments")
 
     def __init__(
         self,

@@ -35,7 +35,6 @@ from jax import Array, lax
 from tggm.gaussian import TruncatedGaussian
 from tggm.inference import (
     Sum,
-    class_ep,
     class_mean_field,
     cyclic_moments,
     linear_mean,
@@ -148,8 +147,8 @@ class Objective:
 
     - "bp": the log-density for squared error, or cross-entropy, of E[y | x]: the paper's TGGM-BP;
     - "moments": that of the Gaussian with mean and covariance of y given x; for classes, of their scores;
-    - "meanfield", "ep": log p(y | x) as a difference of log Z, TGGM-ML. The gradient of log Z is the engine's
-      moments: gradient ascent is the paper's EM with a gradient M-step;
+    - "meanfield", and "ep" of a regression: log p(y | x) as a difference of log Z, TGGM-ML. The gradient of
+      log Z is the engine's moments: gradient ascent is the paper's EM with a gradient M-step;
     - "exact": log p(y | x) of one output of one layer by Fourier inversion.
 
     Mean field bounds the posterior's log Z from below. In an undirected deep model log Z of the prior is
@@ -222,9 +221,6 @@ class Objective:
         hidden: Any = model.hidden
         W1, b1, label = model.likelihood.output.W1, model.likelihood.output.b1, rows.y
         prior, start = hidden.gaussian(rows.X), hidden.start(rows.X)
-        if self.method == "ep":
-            value = class_ep(prior, W1, b1, label, jnp.int32(MAX_ITER))
-            return value - self._prior_log_z(prior, value, start, None, cycles)
         begin = lax.stop_gradient(hidden.moments(rows.X).covariance(W1)[0]) if start is None else start
         value, means = class_mean_field(
             hidden.gaussian(rows.X, W1), W1, b1, self._expansion(label), start=begin, solver=self.solver,
