@@ -40,7 +40,6 @@ GRADIENTS = {
     "ep": partial(engines.log_partition, engine="ep"),
     "mean_field": partial(engines.log_partition, engine="mean_field"),
     "linear_mean": lambda tg: engines.linear_mean(tg, W),
-    "class_ep": lambda tg: engines.class_ep(tg, W, B, LABEL, jnp.int32(9)),
     "class_mean_field": lambda tg: engines.class_mean_field(
         tg, W, B, partial(expand_probit, label=LABEL, n_nodes=12, n_steps=3), start=None, steps=jnp.int32(9),
         solver="newton",
