@@ -9,7 +9,7 @@ from scipy import integrate
 from scipy.special import log_ndtr
 from scipy.stats import kstest, norm
 
-from tggm.paper import ExactJointPredictive, ExactPredictive
+from tggm.paper import ExactPredictive
 
 
 def random_predictive(rng, K=3, N=6, m=5):
@@ -128,42 +128,3 @@ def test_errors_name_the_argument():
         ExactPredictive(locations, weights[:, :2], 0, 1, 1)
     with pytest.raises(ValueError, match="`s1` is a variance"):
         ExactPredictive(locations, weights, 0, 1, -1)
-
-
-def two_outputs(joint_log_density=None, N=3):
-    rng = np.random.default_rng(8)
-    arrays = (rng.normal(size=shape) for shape in ((2, N, 4), (2, 2, 4), (2, 2)))
-    units = {"loc": np.array([1.0, -2.0]), "scale": np.array([2.0, 0.5])}
-    noise = np.random.default_rng(9).uniform(0.1, 0.3, (2, 2))
-    return ExactJointPredictive(*arrays, np.ones(2), noise, joint_log_density=joint_log_density, **units)
-
-
-def test_several_outputs_have_exact_marginals_and_covariance():
-    d = two_outputs()
-    n = 20_000
-    draws = d.rvs(n, random_state=3)
-    assert draws.shape == (n, 3, 2)
-    assert_allclose(np.einsum("njj->nj", d.cov()), d.var(), rtol=1e-12)
-    for i in range(3):
-        away = draws[:, i] - d.mean()[i]
-        products = away[:, 0] * away[:, 1]
-        assert abs(products.mean() - d.cov()[i, 0, 1]) < 4.5 * products.std() / np.sqrt(n)
-        assert np.all(np.abs(away.mean(0)) < 4.5 * d.std()[i] / np.sqrt(n))
-    below = (draws <= d.ppf(0.3)[None]).mean(0)
-    assert_allclose(below, 0.3, atol=4.5 * np.sqrt(0.21 / n))
-    assert_allclose(d.cdf(d.ppf(0.3)), 0.3, atol=1e-10)
-    assert_allclose(d.crps(d.mean())[:, 1], d.marginal(1).crps(d.mean()[:, 1]))
-
-
-def test_joint_density_mixes_the_members_and_replaces_nan():
-    def members(z):
-        return np.stack([norm.logpdf(z, 0, 1).sum(1), norm.logpdf(z, 1, 2).sum(1)])
-
-    d = two_outputs(members)
-    y = d.mean() + 0.3
-    z = (y - [1.0, -2.0]) / [2.0, 0.5]
-    want = np.logaddexp(*members(z)) - np.log(2) - np.log(2.0 * 0.5)
-    assert_allclose(d.logpdf(y), want, rtol=1e-13)
-    lost = two_outputs(lambda z: np.full((2, len(z)), np.nan))  # Gaussians with the members' moments
-    near = np.log(np.exp(lost.marginal(0).logpdf(y[:, 0])) * np.exp(lost.marginal(1).logpdf(y[:, 1])))
-    assert_allclose(lost.logpdf(y), near, atol=1.0)

@@ -2,7 +2,7 @@
 
 Given x the output is y = b1 + Σ w_k h_k + ε with independent truncated normals h_k. Its density and its
 distribution function are Fourier integrals along a line through the saddle point, exact to rounding error in
-the tails, too. Marginals of several outputs are of the same kind; their joint density needs an engine.
+the tails, too.
 
 Quantities at many points are computed from the characteristic function of each row's mixture on a grid.
 If |Y − y| < 2R almost surely, Y and a point y both lying within R of the centre, functions of Y − y may be
@@ -31,7 +31,6 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from tggm.arrays import Floats, Ints
 from tggm.inference import Sum, by_chunks, log_density, log_tails, period
 from tggm.predictive.base import ScalarPredictive
-from tggm.predictive.joint import JointPredictive, factors, log_densities
 from tggm.special import standard_moments
 
 Complexes = np.ndarray[Any, np.dtype[np.complex128]]
@@ -106,14 +105,9 @@ class ExactPredictive(ScalarPredictive):
         units = {"loc": self._loc, "scale": self._scale}
         return ExactPredictive(self._alpha[:, rows], self._coef, self._bias, 1.0, self._noise, **units)
 
-    def latent_moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance of each latent variable in units of √s0, (K, N, m) each."""
-        with jax.enable_x64(True):
-            g, v = standard_moments(self._alpha)
-            return np.asarray(g), np.asarray(v)
-
     def member_moments(self) -> tuple[Floats, Floats]:
-        g, v = self.latent_moments()
+        with jax.enable_x64(True):
+            g, v = map(np.asarray, standard_moments(self._alpha))
         mean = self._bias[:, None] + np.einsum("knm,km->kn", g, self._coef)
         return mean, np.einsum("knm,km->kn", v, self._coef**2) + self._noise[:, None]
 
@@ -244,59 +238,3 @@ def _odd_powers(u: Complexes, n: int) -> Complexes:
         np.multiply(out[:, :take], step[:, None], out=out[:, filled : filled + take])
         filled, step = filled + take, step * step
     return out
-
-
-class ExactJointPredictive(JointPredictive[ExactPredictive]):
-    """Y = loc + scale · (bias + weights h + ε), h_i ~ N_T(locations_i, s0) and ε_j ~ N(0, s1_j) independent.
-
-    A mixture over K ensemble members with exact marginals, means and covariances. Arrays are those of
-    `ExactPredictive` with an axis of outputs: `weights` (K, n, m), `bias` and `s1` (K, n), `loc` and `scale`
-    (n,). `joint_log_density` maps standardised outputs (N, n) to log-densities of each member, (K, N), NaN
-    where it cannot compute them: no exact formula is known for n > 1.
-    """
-
-    def __init__(
-        self, locations: Floats, weights: Floats, bias: Floats, s0: Floats, s1: Floats, *,
-        joint_log_density: Callable[[Floats], Floats], loc: Floats, scale: Floats,
-    ) -> None:  # fmt: skip
-        parts = [
-            ExactPredictive(locations, weights[:, j], bias[:, j], s0, s1[:, j], loc=loc[j], scale=scale[j])
-            for j in range(len(loc))
-        ]
-        super().__init__(parts, loc, scale)
-        root = np.sqrt(s0)[:, None, None]
-        self._arrays = locations / root, weights * root, bias, s1
-        self._joint_log_density = joint_log_density
-
-    def cov(self) -> Floats:
-        """Return the covariance of the outputs, (N, n, n): within members and between them."""
-        mean, within = self._joint_moments()
-        away = mean - mean.mean(0, keepdims=True)
-        return self._scaled(within.mean(0) + np.einsum("kni,knj->nij", away, away) / len(away))
-
-    def _joint_moments(self) -> tuple[Floats, Floats]:
-        """Return means (K, N, n) and covariances (K, N, n, n) of each member."""
-        _, coef, bias, noise = self._arrays
-        g, v = self._parts[0].latent_moments()
-        mean = np.einsum("knm,kjm->knj", g, coef) + bias[:, None, :]
-        cov = np.einsum("kim,knm,kjm->knij", coef, v, coef, optimize=True)
-        return mean, cov + noise[:, None, :, None] * np.eye(self.n_outputs)
-
-    def _log_density_of(self, z: Floats) -> Floats:
-        members = np.array(self._joint_log_density(z), dtype=np.float64)
-        if (lost := np.isnan(members)).any():  # noise too small for the engine: use Gaussians
-            mean, cov = self._joint_moments()
-            members[lost] = log_densities(z[None] - mean, factors(cov))[lost]
-        mixed: Floats = logsumexp(members, axis=0) - np.log(len(members))
-        return mixed
-
-    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
-        alpha, coef, bias, noise = self._arrays
-        N, n = len(self), self.n_outputs
-        out = np.empty((size, N, n))
-        for draw in out:
-            k = rng.choice(len(alpha), size=N)
-            h = _truncated_draws(alpha[k, np.arange(N)], rng)
-            draw[:] = np.einsum("nm,njm->nj", h, coef[k]) + bias[k]
-            draw += np.sqrt(noise[k]) * rng.standard_normal((N, n))
-        return out

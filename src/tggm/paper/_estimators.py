@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +23,7 @@ from tggm import settings
 from tggm.arrays import Floats
 from tggm.data.standardise import Columns, require_moderate
 from tggm.models import Model
-from tggm.paper._density import ExactJointPredictive, ExactPredictive
+from tggm.paper._density import ExactPredictive
 from tggm.paper._model import (
     DEEP,
     ENGINES,
@@ -95,9 +94,9 @@ def pad(rows: Any, size: int | None = None) -> Any:
 
 
 def predictions(what: str, model: Model, rows: Rows, engine: str, dtype: Any) -> list[Floats]:
-    """Predict new rows in blocks by each member; each result has shape (members, rows, …).
+    """Predict new rows in blocks by each member with a method of its likelihood.
 
-    `what` is a method of the likelihood, or "joint_density" for log p(y | x) by EP.
+    Each result has shape (members, rows, …).
     """
     count = len(jax.tree.leaves(rows)[0])
     size, parts = (BLOCK if count > BLOCK else bucket(count)), []
@@ -109,16 +108,10 @@ def predictions(what: str, model: Model, rows: Rows, engine: str, dtype: Any) ->
     return [np.concatenate(each, axis=1).astype(np.float64) for each in zip(*parts, strict=True)]
 
 
-def _joint_log_density(model: Model, X: Floats, Y: Floats) -> Floats:
-    return predictions("joint_density", model, Rows(X, Y), "ep", np.float64)[0]
-
-
 @partial(jax.jit, static_argnums=(0, 1))
 @full_precision
 def _predict(what: str, engine: str, model: Model, rows: Rows) -> tuple[Array, ...]:
     def one(member: Model) -> tuple[Array, ...]:
-        if what == "joint_density":
-            return (Objective("ep")(member, rows, jnp.zeros(())),)
         found: tuple[Array, ...] = getattr(member.likelihood, what)(latent(member, rows.X, engine))
         return found
 
@@ -392,15 +385,15 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
     def predict_dist(self, X: ArrayLike) -> ScalarPredictive | JointPredictive[Any]:
         """Return the predictive distribution of each row, a mixture over members.
 
-        One hidden layer gives exact densities; several outputs have exact marginals and a joint density by
-        EP. Several layers give Gaussians with the moments of y.
+        One output of one hidden layer has an exact density. Several layers or outputs give Gaussians with the
+        moments of y.
         """
         Z, y, dtype = self._standardise(X, np.float64), self._y, np.float64
         one = len(y.shift) == 1
         model: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), self.model_)
         at: Any = 0 if one else slice(None)
         units: dict[str, Any] = {"loc": y.shift[at], "scale": y.scale[at]}
-        if not has_exact_density(model):
+        if not (one and has_exact_density(model)):
             mean, cov = predictions("moments", model, Rows(Z, None), self._engine, dtype)
             if one:
                 return GaussianMixture(mean[:, :, 0], cov[:, :, 0, 0], **units)
@@ -408,10 +401,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         hidden, likelihood = model.hidden, model.likelihood
         located = np.einsum("nd,kmd->knm", Z, hidden.W0) + hidden.b0[:, None, :]
         W1, b1, s0, s1 = likelihood.output.W1, likelihood.output.b1, hidden.s0, np.exp(likelihood.log_noise)
-        if one:
-            return ExactPredictive(located, W1[:, 0], b1[:, 0], s0, s1[:, 0], **units)
-        density = partial(_joint_log_density, model, Z)
-        return ExactJointPredictive(located, W1, b1, s0, s1, joint_log_density=density, **units)
+        return ExactPredictive(located, W1[:, 0], b1[:, 0], s0, s1[:, 0], **units)
 
     def _standardise(self, X: ArrayLike, dtype: Any) -> Any:
         return prepare(self._new_rows(X, dtype=np.float64), self._x, np.dtype(dtype))
