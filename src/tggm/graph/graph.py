@@ -7,7 +7,7 @@ parameters are set (given, drawn by `initial`, or learned by `tggm.fit_graph`) i
 moments and samples.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -201,26 +201,9 @@ class Graph:
         structure = self.structure
         unknown = sum(structure.size(name) for name in structure.with_role("latent", "free"))
         kind = "nonlinear" if structure.with_role("latent") else "linear: no block is truncated"
-        blocks = [("block", "role", "size", "location", "noise")]
-        for block in structure.blocks:
-            location, noise = "given", ""
-            if block.role != "input":
-                location = " + ".join([*(f"W {parent}" for parent in structure.parents(block.name)), "b"])
-                values = np.exp(self.given["log_noise"][block.name])
-                ends = dict.fromkeys((f"{values.min():.3g}", f"{values.max():.3g}"))
-                held = "fixed" if ("log_noise", block.name) in self.fixed else "learned"
-                noise = f"{' to '.join(ends)}, {held}"
-            blocks.append((block.name, ROLES[block.role], str(block.size), location, noise))
-        ties = [("tie", "shape", "weights")]
-        for tie in structure.ties:
-            rows, columns = structure.shape(tie)
-            weights, held = "to be learned", ", fixed" if (tie.kind, tie.name) in self.fixed else ""
-            if tie.name in self.given[tie.kind]:
-                size = np.sqrt(np.mean(np.asarray(self.given[tie.kind][tie.name]) ** 2))
-                weights = f"root mean square {size:.3g}{held}"
-            ties.append((tie.name, f"{rows}×{columns}", weights))
         head = f"Graph of {len(structure.blocks)} blocks, {unknown} latent variables; {kind}"
-        return "\n".join([head, *_table(blocks), *(_table(ties) if len(ties) > 1 else [])])
+        blocks = [f"  {block.name}: {block.size}, {ROLES[block.role]}" for block in structure.blocks]
+        return "\n".join([head, *blocks, *(f"  {tie.name}" for tie in structure.ties)])
 
     def _groups(self, pattern: Pattern, evidence: Evidence, n: int, keep: Keep) -> Iterator[Group]:
         return groups(self.structure, pattern, self.parameters, evidence, n, keep)
@@ -281,10 +264,3 @@ class Graph:
             given["bias"] = {**self.given["bias"], block.name: values}
         held = set() if noise is None else {("log_noise", block.name)}
         return replace(self, structure=structure, given=given, fixed=self.fixed | held)
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return the lines of a table with aligned columns."""
-    width = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    padded = ([cell.ljust(w) for cell, w in zip(row, width, strict=True)] for row in rows)
-    return [("  " + "  ".join(cells)).rstrip() for cells in padded]
