@@ -6,6 +6,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np

@@ -396,10 +396,6 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         laws = compute.marginals(self.fitted_, self._inputs(X))
         return self._shaped(np.stack([np.exp(law.logsf(t[None])) for law in laws], axis=1))
 
-    def _log_density(self, Z: Floats, Y: Floats) -> Floats:
-        log_density: Floats = compute.distribution(self.fitted_, Z).logpdf(Y[:, 0] if Y.shape[1] == 1 else Y)
-        return log_density
-
     def sample(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw y given x, shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)."""
         size = check.count("n_samples", n_samples)
@@ -444,7 +440,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         error = compute.mean(self.fitted_, Z) - Y
         crps = [law[np.flatnonzero(k)].crps(t[k]) for law, t, k in zip(laws, Y.T, known.T, strict=True)]
         whole = known.all(1)
-        log_density = self._log_density(Z[whole], Y[whole])
+        targets = Y[whole, 0] if Y.shape[1] == 1 else Y[whole]
+        log_density = compute.distribution(self.fitted_, Z[whole]).logpdf(targets)
         return {
             "rmse": float(np.sqrt(np.nanmean(error**2))), "log_likelihood": float(log_density.mean()),
             "crps": float(np.concatenate(crps).mean()),
