@@ -1,18 +1,11 @@
-"""Rendering: table cells, figures as inline SVG, and the jinja2 template.
-
-matplotlib writes SVG for separate files. For the page its style attributes become plain attributes, because
-the content security policy forbids the former; identifiers get a prefix, because several figures share a
-page; coordinates are rounded; and text remains text in the font of the page.
-"""
+"""Rendering: table cells, figures as embedded SVG images, and the jinja2 template."""
 
 import base64
 import hashlib
 import io
 import math
-import re
 import warnings
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Any, NamedTuple
 
 WIDTH = 4.7  # inches; about the width of a phone, so that text has its drawn size there
@@ -85,11 +78,10 @@ def _digest(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-def picture(draw: Callable[[Any], Any], name: str, alt: str, height: float) -> Any:
-    """Return the SVG element of the Axes that `draw` gets, as safe markup.
+def picture(draw: Callable[[Any], Any], alt: str, height: float) -> Any:
+    """Return an image element of the Axes that `draw` gets, as safe markup.
 
-    `name` is the prefix of all identifiers, unique on the page; `alt` describes the figure to readers who
-    cannot see it; `height` is in inches.
+    `alt` describes the figure to readers who cannot see it; `height` is in inches.
     """
     import matplotlib as mpl
     from markupsafe import Markup
@@ -105,7 +97,8 @@ def picture(draw: Callable[[Any], Any], name: str, alt: str, height: float) -> A
         buffer = io.StringIO()
         empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=empty, transparent=True)
-    return Markup(_inline(buffer.getvalue(), name, alt))
+    content = base64.b64encode(buffer.getvalue().encode()).decode()
+    return Markup('<img class="plot" alt="{}" src="data:image/svg+xml;base64,{}">').format(alt, content)
 
 
 def _reduce_ticks(ax: Any) -> None:
@@ -128,42 +121,3 @@ def shorten(name: str) -> str:
     """Shorten a name to `LETTERS` characters, keeping both ends."""
     half = LETTERS // 2
     return name if len(name) <= LETTERS else f"{name[: half - 1]}…{name[-half:]}"
-
-
-def _inline(svg: str, name: str, alt: str) -> str:
-    """Convert a matplotlib SVG file to an element with a title."""
-    box = re.search(r'viewBox="([^"]*)"', svg)
-    assert box is not None, "matplotlib writes a viewBox"
-    body = svg[svg.index(">", box.end()) + 1 : svg.rindex("</svg>")]
-    body = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
-    body = re.sub(r"<defs>\s*</defs>", "", body)
-    body = re.sub(r' style="([^"]*)"', _attributes, body)
-    body = re.sub(r'\bid="([^"]*)"', rf'id="{name}-\1"', body)
-    body = body.replace("xlink:href=", "href=")
-    body = re.sub(r'href="#([^"]*)"', rf'href="#{name}-\1"', body)
-    body = re.sub(r"url\(#([^)]*)\)", rf"url(#{name}-\1)", body)
-    body = re.sub(r'(?<= d=")[^"]*', lambda found: _round(found[0]), body)
-    body = re.sub(r' [xy]="[^"]*"', lambda found: _round(found[0]), body)
-    body = re.sub(r'<g id="[^"]*">', "<g>", body)  # nothing refers to groups
-    body = re.sub(r"\s*\n\s*", "\n", body).strip()
-    label = f"{name}-title"
-    opening = f'<svg class="plot" role="img" aria-labelledby="{label}" viewBox="{box[1]}">'
-    return f'{opening}\n<title id="{label}">{escape(alt)}</title>\n{body}\n</svg>'
-
-
-def _attributes(found: re.Match[str]) -> str:
-    """Convert `style="fill: none; font: 10px 'DejaVu Sans'"` to `fill="none" font-size="10px"`."""
-    attributes = []
-    for item in found[1].split(";"):
-        key, _, value = (part.strip() for part in item.partition(":"))
-        if key == "font":
-            size = re.search(r"[\d.]+px", value)
-            key, value = "font-size", size[0] if size else "10px"
-        if key and key != "font-family":
-            attributes.append(f' {key}="{value}"')
-    return "".join(attributes)
-
-
-def _round(numbers: str) -> str:
-    """Round coordinates to a tenth of a point."""
-    return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), numbers)

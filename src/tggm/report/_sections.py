@@ -102,7 +102,7 @@ def importance(case: Case) -> tuple[list[Feature], Context | None]:
     def draw(ax: Any) -> None:
         models.plot_importances(found, ax=ax).set_xlabel(loss, loc="right")  # it extends below the names
 
-    drawing = picture(draw, "importance", alt, 0.9 + 0.28 * min(len(found.names), 12))
+    drawing = picture(draw, alt, 0.9 + 0.28 * min(len(found.names), 12))
     clear = [found.names[k] for k in first if found.mean[k] > 2 * np.nan_to_num(found.error[k])]
     ordered = sorted(case.features, key=lambda feature: -by_name[feature.name])
     return ordered, {"names": clear, "figure": drawing}
@@ -130,10 +130,10 @@ def effect_plots(case: Case, features: list[Feature], level: float) -> list[tupl
     """Draw partial dependence on the most important features."""
     varying = (f for f in features if len(f.columns) and np.ptp(case.X[:, list(f.columns)], axis=0).any())
     drawn = [effect(case, feature, level) for feature, _ in zip(varying, range(DRAWN_EFFECTS), strict=False)]
-    return [_effect_picture(case, k, found) for k, found in enumerate(drawn)]
+    return [_effect_picture(case, found) for found in drawn]
 
 
-def _effect_picture(case: Case, k: int, found: Effect) -> tuple[Any, str]:
+def _effect_picture(case: Case, found: Effect) -> tuple[Any, str]:
     """Return a figure and its caption: the lowest and the highest average prediction and their places."""
     moved = int(np.ptp(found.mean, axis=0).argmax())
     mean = found.mean[:, moved]
@@ -144,7 +144,7 @@ def _effect_picture(case: Case, k: int, found: Effect) -> tuple[Any, str]:
     what = f"probability of {case.labels[moved]}" if case.is_class else case.target
     caption = f"{found.feature.name}: {what} between {low} and {high}"
     alt = f"Effect from {places[0]} to {places[-1]}; {caption} on average."
-    return picture(lambda ax: plot_effect(case, found, ax), f"effect{k + 1}", alt, 3.2), caption
+    return picture(lambda ax: plot_effect(case, found, ax), alt, 3.2), caption
 
 
 def interval_calibration(case: Case) -> Context:
@@ -157,8 +157,8 @@ def interval_calibration(case: Case) -> Context:
         f"Histogram of the predicted probability of a smaller {case.target}: mean {pit.mean():.2f} "
         f"(0.50 if calibrated), standard deviation {pit.std():.2f} (0.29 if calibrated).",
     )
-    curve = picture(lambda ax: predictions.plot_calibration(dist, case.y, ax=ax), "calibration", alts[0], 4.2)
-    bars = picture(lambda ax: predictions.plot_pit(dist, case.y, ax=ax), "pit", alts[1], 4.2)
+    curve = picture(lambda ax: predictions.plot_calibration(dist, case.y, ax=ax), alts[0], 4.2)
+    bars = picture(lambda ax: predictions.plot_pit(dist, case.y, ax=ax), alts[1], 4.2)
     rows = [(percent(p), percent(inside, 1), number(width)) for p, inside, width in found]
     text = coverage_verdict(*found[2][:2], len(case.y))
     return {"verdict": text, "coverage": curve, "pit": bars, "rows": rows}
@@ -206,7 +206,7 @@ def predicted(case: Case, level: float) -> Context:
         f"Predicted mean and {100 * level:.3g} % interval against observed {case.target} for {len(rows)} "
         f"rows; correlation {relation:.2f}."
     )
-    return {"figure": picture(draw, "predicted", alt, 4.2), "drawn": len(rows)}
+    return {"figure": picture(draw, alt, 4.2), "drawn": len(rows)}
 
 
 def width(case: Case) -> Context:
@@ -229,7 +229,7 @@ def width(case: Case) -> Context:
         f"Standard deviations of {len(order)} rows in increasing order, median {np.median(total):.3g}; "
         f"{100 * share:.0f} % of the variance is disagreement between the networks, the rest noise."
     )
-    return {"figure": picture(draw, "width", alt, 3.4)}
+    return {"figure": picture(draw, alt, 3.4)}
 
 
 def class_calibration(case: Case) -> Context:
@@ -256,7 +256,7 @@ def class_calibration(case: Case) -> Context:
         f"Accuracy against the probability of the predicted class; expected calibration error {ece:.3f}, "
         f"mean probability {confidence.mean():.2f}, accuracy {right.mean():.2f}."
     )
-    drawing = picture(draw, "calibration", alt, 4.2)
+    drawing = picture(draw, alt, 4.2)
     return {"verdict": confidence_verdict(confidence, right), "figure": drawing}
 
 
@@ -298,7 +298,7 @@ def confusion(case: Case) -> Context:
                        text_kw={"fontsize": 9 if len(classes) <= 10 else 6})  # fmt: skip
 
         alt = f"Confusion matrix of {len(classes)} classes: {worst}."
-        drawing = picture(draw, "confusion", alt, 4.5)
+        drawing = picture(draw, alt, 4.5)
     with np.errstate(invalid="ignore"):  # a class may not occur
         recall, precision = (np.diag(count) / count.sum(axis) for axis in (1, 0))
     totals = count.sum(1).tolist()
