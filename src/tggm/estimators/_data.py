@@ -24,7 +24,7 @@ from tggm.data import Stream, from_arrays
 from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, survey, training_blocks
-from tggm.estimators._holdout import Holdout, fraction_of, leaves_rows_out, read_holdout
+from tggm.estimators._holdout import Holdout, fraction_of, read_holdout
 from tggm.estimators._labels import (
     Labels,
     class_weights,
@@ -41,7 +41,16 @@ from tggm.settings import plain
 from tggm.tables import Table, TableTransformer
 from tggm.tables.inputs import as_table, read_inputs
 from tggm.tables.transformer import CHOICES, Columns
-from tggm.training.rows import Blocks, Membership, RowBlock, Rows, bucket, membership, sparse_rows
+from tggm.training.rows import (
+    Blocks,
+    Membership,
+    RowBlock,
+    Rows,
+    bucket,
+    leaves_rows_out,
+    membership,
+    sparse_rows,
+)
 
 FARTHEST = 1e4  # largest distance of a target from the median that training can fit, in robust deviations
 _SQUARED = 1e150  # largest deviation whose square is a number

@@ -170,12 +170,12 @@ def pool_regression(
     `final` are the predicting members; `trained` held rows out.
     """
     fitted = fitted_of(final.params, data, settings).with_rows(data)
-    block, rows = blocks.kept, sample_rows(data.n_kept)
+    block = blocks.kept
     with precision(settings.dtype):
         if block is not None:
             members: Any = jax.tree.map(np.asarray, trained.params)
             again = fitted.model if blocks.partial else None
-            units = data.holdout.units(data.n_kept)
+            units, rows = data.holdout.units(data.n_kept), sample_rows(data.n_kept)
             held = held_out_predictions(members, block, rows, data.n_kept, settings.dtype, again, units)
             if settings.gaussian_process and settings.calibrate:
                 fitted, held = _with_process(fitted, held, block, data)

@@ -9,7 +9,7 @@ import numpy as np
 from tggm.arrays import Bools, Ints
 from tggm.predictive.conformal import MOST_ROWS, SHARE, fewest_rows
 from tggm.tables.table import warn
-from tggm.training.rows import Fold, assign_folds, folds_in_turn, random_folds
+from tggm.training.rows import Fold, assign_folds, folds_in_turn, leaves_rows_out, random_folds
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,6 @@ def _numbered(groups: Any, count: int) -> Ints:
     if len(seen) < 2:
         raise ValueError(f"`groups` must have at least two different values; got only {next(iter(seen))!r}.")
     return np.array([seen[value] for value in values.tolist()])
-
-
-def leaves_rows_out(folds: list[Fold], count: int) -> bool:
-    """Return whether a member neither trains on a row nor holds it out; not if no rows are held out."""
-    return any(len(held) and len(train) + len(held) < count for train, held in folds)
 
 
 def choose_calibration_rows(

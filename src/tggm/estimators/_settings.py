@@ -99,6 +99,7 @@ class Settings:
         """Check constructor arguments; raise ValueError for invalid ones."""
         if given["network"] is not None:
             _require_network(given, task)
+        support = checked_support(given.get("support"))
         check.standardize(given["standardize"], whole=task is CLASSIFICATION)
         check.checkpoint(given["checkpoint"], given["random_state"])
         budget, guarantee = given["time_budget"], given.get("guarantee")
@@ -131,7 +132,7 @@ class Settings:
             neighbors=check.neighbors(given["neighbors"]),
             gaussian_process=check.flag("gaussian_process", given.get("gaussian_process", False)),
             guarantee=None if guarantee is None else check.number("guarantee", guarantee, above=0, below=1),
-            support=checked_support(given.get("support")),
+            support=support,
         )
 
     def network_for(self, n_inputs: int, n_outputs: int, sparse: bool) -> Network:

@@ -134,6 +134,11 @@ def _pad_lists(lists: list[Index]) -> tuple[Index, Index]:
     return out.astype(np.int32), np.array([len(a) for a in lists], np.int32)
 
 
+def leaves_rows_out(folds: list[Fold], count: int) -> bool:
+    """Return whether a member neither trains on a row nor holds it out; not if no rows are held out."""
+    return any(len(held) and len(train) + len(held) < count for train, held in folds)
+
+
 def membership(parts: list[Fold]) -> Membership:
     """Stack the row numbers (train, held) of several members."""
     train, n_train = _pad_lists([train for train, _ in parts])
