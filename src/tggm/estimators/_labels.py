@@ -15,12 +15,7 @@ Labels = NDArray[np.int32]
 
 def known_classes(y: ArrayLike) -> NDArray[Any]:
     """Return the distinct labels, sorted; raise for fewer than two."""
-    labels = np.asarray(y)
-    if labels.ndim != 1:
-        raise ValueError(f"`classes` must be a list of labels; got an array of shape {labels.shape}.")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("`classes` must be finite; NaN is not a label.")
-    classes = np.unique(labels)
+    classes = np.unique(np.asarray(y))
     _require_label_type(classes)
     classes = classes.astype(classes.dtype.newbyteorder("="))
     if len(classes) < 2:
@@ -37,7 +32,7 @@ def _require_label_type(classes: NDArray[Any]) -> None:
     if fractions or no_words or kind in "cSV":
         unknown = classes[classes != np.round(classes)] if fractions else classes
         raise ValueError(
-            "Unknown label type: `classes` must be strings, whole numbers or booleans; got "
+            "Unknown label type: `y` must be strings, whole numbers or booleans; got "
             f"{unknown[:3].tolist()} (dtype {classes.dtype})."
         )
 
