@@ -34,7 +34,7 @@ def all_rows(members, held=0):
 
 
 def fit(data, members=1, *, objective=None, held=0, batch=ROWS, optimizer="sgd", schedule="constant",
-        epochs=5, rows=None, weight=None, capacity=4, averaged=False, blocks=None, observer=None,
+        epochs=5, rows=None, weight=None, capacity=4, averaged=False, blocks=None, observer=None, state=None,
         rates=None, **options):  # fmt: skip
     plan = Plan(Layout.of(zeros(1), axes=1), batch, capacity, optimizer, schedule, averaged)
     run = {name: options.pop(name) for name in RUN if name in options}
@@ -43,7 +43,7 @@ def fit(data, members=1, *, objective=None, held=0, batch=ROWS, optimizer="sgd",
     rows = all_rows(members, held) if rows is None else rows
     blocks = blocks or Blocks.of(RowBlock(rows, data, np.ones(ROWS) if weight is None else weight))
     program = Program(plan, hyper, epochs, objective=objective or Squares(), **run)
-    return train(zeros(members), blocks, program, observer)
+    return train(zeros(members), blocks, program, observer, state)
 
 
 def descend(data, steps, rate=0.1, decay=0.0, weight=None, clip=np.inf, fixed=()):

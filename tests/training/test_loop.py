@@ -54,6 +54,16 @@ def test_padding_changes_no_result(data):
     assert_allclose(a.held, b.held, rtol=1e-12)
 
 
+def test_training_continued_from_a_state_gives_the_same_result(data):
+    options = {"batch": 6, "held": 4, "optimizer": "adam", "schedule": "cosine", "total_steps": 40}
+    whole = fit(data, 2, epochs=9, capacity=16, **options)
+    part = fit(data, 2, epochs=4, capacity=16, **options)
+    saved = jax.tree.map(np.asarray, part.state)
+    rest = fit(data, 2, epochs=5, capacity=3, state=saved, **options)
+    assert_array_equal(whole.params["w"], rest.params["w"])
+    assert_array_equal(whole.held, np.concatenate([part.held, rest.held], axis=1))
+
+
 def test_named_adam_equals_that_of_optax(data):
     X, rule, theta = np.column_stack([np.ones(ROWS), data["x"]]), optax.adam(0.1), np.zeros(4)
     with jax.numpy_dtype_promotion("standard"):  # optax relies on it

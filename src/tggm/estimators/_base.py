@@ -287,6 +287,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
 def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
     """Warn about members that failed or undid many steps, and report an interruption."""
+    steps = int(np.max(trained.state.step))
     if trained.failed.any():
         warn(
             f"training failed: the objective of {int(trained.failed.sum())} of {n_members} members was not "
@@ -294,9 +295,9 @@ def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
             f"`learning_rate` ({learning_rate:g}), raise `weight_decay`, or use dtype='float64'.",
             ConvergenceWarning,
         )
-    elif trained.undone.max(initial=0) > 0.01 * max(trained.steps, 1):
+    elif trained.undone.max(initial=0) > 0.01 * max(steps, 1):
         warn(
-            f"{int(trained.undone.max())} of {trained.steps} training steps were undone: they led to numbers "
+            f"{int(trained.undone.max())} of {steps} training steps were undone: they led to numbers "
             f"that are not finite or to a collapse; lower `learning_rate` ({learning_rate:g}).",
             ConvergenceWarning,
         )

@@ -141,13 +141,13 @@ class Program:
 
 @dataclass(frozen=True)
 class Trained:
-    """The best parameters, and the history in passes over the rows."""
+    """The best parameters, the state to continue from, and the history in passes over the rows."""
 
+    state: State
     params: Tree  # best parameters, with a leading axis of members
     train: NDArray[np.floating]  # (members, passes) mean objective in each pass
     held: NDArray[np.floating]  # (members, passes) mean score of held-out rows after it
     best_epoch: NDArray[np.int32]  # (members,)
-    steps: int
     undone: NDArray[np.int32]  # (members,) undone steps
     failed: NDArray[np.bool_]  # (members,) whether too many steps in a row failed
     interrupted: bool
@@ -155,20 +155,23 @@ class Trained:
 
 
 def train(
-    params: Tree, blocks: Blocks, program: Program, observer: Observer | None = None
+    params: Tree, blocks: Blocks, program: Program, observer: Observer | None = None,
+    state: State | None = None,
 ) -> Trained:  # fmt: skip
     """Train until the planned end, the patience of all members, or a milestone that ends training.
 
-    KeyboardInterrupt ends training with the best parameters so far. With `program.checkpoint` the state is
-    stored every few seconds, and an unfinished fit with the same settings and rows is resumed.
+    KeyboardInterrupt ends training with the best parameters so far. Pass the `state` of an earlier result to
+    continue from it: the result does not depend on where training was divided. With `program.checkpoint` the
+    state is stored every few seconds, and an unfinished fit with the same settings and rows is resumed.
     """
     if program.n_jobs is not None:
         from tggm.training.groups import train_groups  # which imports this module
 
         return train_groups(params, blocks, program, observer or Observer())
     with precision(str(np.asarray(program.hyper.clip).dtype)):
-        seeds = np.random.default_rng(program.seed).integers(0, 2**32, len(program.hyper.clip), np.uint32)
-        state = start(program.plan, params, seeds)
+        if state is None:
+            seeds = np.random.default_rng(program.seed).integers(0, 2**32, len(program.hyper.clip), np.uint32)
+            state = start(program.plan, params, seeds)
         return _train(params, state, blocks, program, observer or Observer())
 
 
@@ -274,8 +277,8 @@ def _result(
         train = np.stack([train[:, k : k + per_pass].mean(1) for k in starts], axis=1)
         held = held[:, np.minimum(starts + per_pass, held.shape[1]) - 1]
     return Trained(
-        params=plan.layout.split(np.asarray(state.best)), train=train, held=held, best_epoch=best // per_pass,
-        steps=int(np.max(state.step)), undone=np.asarray(state.undone), failed=_failed(state),
+        state=state, params=plan.layout.split(np.asarray(state.best)), train=train, held=held,
+        best_epoch=best // per_pass, undone=np.asarray(state.undone), failed=_failed(state),
         interrupted=interrupted, reason=reason,
     )  # fmt: skip
 
