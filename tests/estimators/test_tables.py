@@ -168,7 +168,7 @@ def test_columns_of_arrays_are_chosen_by_position(model, houses, tmp_path):
     assert found.table_.get_feature_names_out().tolist() == ["x0", "x1 = 0", "x1 = 1"]
     tggm.save(found, tmp_path / "m.tggm")
     again = tggm.load(tmp_path / "m.tggm")
-    assert (again.ignore, again.categorical, again.dates) == ([2], [1], [])
+    assert (again.ignore, again.categorical, again.dates) == ((2,), (1,), ())
     np.testing.assert_array_equal(again.predict(X), found.predict(X))
     with pytest.raises(ValueError, match="`ignore` must be empty for a stream; leave its columns out"):
         found.fit(from_arrays(X, houses["price"]))

@@ -152,6 +152,7 @@ def _restored_settings(meta: Meta) -> dict[str, Any]:
         settings["hidden"] = tuple(settings["hidden"])
     if isinstance(settings.get("support"), list):
         settings["support"] = tuple(settings["support"])
+    settings |= {name: tuple(settings[name]) for name in CHOICES}
     if settings["network"] is not None:
         settings["network"] = Network.from_description(settings["network"])
     if isinstance(settings.get("class_weight"), list):
