@@ -651,7 +651,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/deep.md": {"deep-digits": deep_digits},
     "docs/targets.md": {
         "targets": lambda: table(
-            sorted(rows("targets"), key=lambda run: run["name"]),
+            sorted(rows("targets", split=0), key=lambda run: run["name"]),
             {"target": "name", "method": "method"},
             {
                 "CRPS": mean("crps"),
