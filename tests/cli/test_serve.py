@@ -17,8 +17,10 @@ from numpy.testing import assert_allclose
 from tests.cli.commands import complaint
 from tests.deployment.fits import table, table_model
 from tggm import load, save
-from tggm.cli.files import read_model
-from tggm.cli.server import MOST_BYTES, ServedModel, application
+from tggm.cli import server
+from tggm.cli.files import CommandError, read_model
+from tggm.cli.server import MOST_BYTES, ServedModel, _describe, application, may_be_named, serve_model
+from tggm.tables.columns import Number
 
 SECRET = "<script>alert(1)</script>"
 
@@ -56,7 +58,7 @@ def running(served):
 
 def asked(address, method, path, body=None, **headers):
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    with closing(http.client.HTTPConnection(*address, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(*address, timeout=120)) as connection:
         connection.request(method, path, body, named)
         reply = connection.getresponse()
         return reply, reply.read()
@@ -103,7 +105,15 @@ def test_the_description_has_every_column(address):
     assert reply.headers["Content-Type"] == "application/json"
     kinds = {"size": "number", "dose": "number", "kind": "words", "grade": "words", "day": "text"}
     assert {column["name"]: column["kind"] for column in found["columns"]} == kinds | {"town": "words"}
-    assert all(column["low"] < column["high"] for column in found["columns"] if column["kind"] == "number")
+    numbers = {column["name"]: column for column in found["columns"] if column["kind"] == "number"}
+    size = table(200)["size"]
+    assert_allclose([numbers["size"][end] for end in ("low", "high")], [size.min(), size.max()], rtol=1e-5)
+    assert numbers["dose"]["low"] >= 0
+    assert numbers["dose"]["marks"] == ["<", "n.d."]
+    assert not numbers["size"]["whole"]
+    ages = _describe(Number("age", 40.5, False), np.array([18, 91, 33.00004, 60]))
+    assert (ages["whole"], ages["low"], ages["high"], ages["value"]) == (True, 18, 91, 40)
+    assert json.loads(asked(address, "GET", "/health")[1])["status"] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -117,8 +127,9 @@ def test_the_description_has_every_column(address):
         (b"x" * (MOST_BYTES + 1), "text/csv", {}, 413),
         (b"{}", "application/json", {"Origin": "http://evil.example"}, 403),
         (b"{}", "application/json", {"Host": "evil.example:80"}, 403),
+        (b'{"rows": [{"size": ' + b"9" * 5000 + b"}]}", "application/json", {}, 400),
     ],
-    ids=["json", "none", "column", "deep", "bytes", "large", "origin", "host"],
+    ids=["json", "none", "column", "deep", "bytes", "large", "origin", "host", "digits"],
 )
 def test_bad_requests_get_an_error_message(address, body, kind, headers, status):
     try:
@@ -138,6 +149,9 @@ def test_other_paths_are_not_found(address):
 def test_values_that_are_not_words_are_rejected(address):
     row = as_rows(table())[0]
     assert predicted(address, [{**row, "kind": ["a"]}])[0] == 400
+    for word in ("a\rb", "\0", "\x1b[31m", "\ud800"):
+        status, found = predicted(address, [{**row, "kind": word}])
+        assert (status, found["error"][:43]) == (400, "a value must not have control characters; g")
     status, found = predicted(address, [{**row, "kind": SECRET}])
     assert status == 200
     assert any(SECRET in note for note in found["notes"])  # as JSON; the page inserts it as text
@@ -167,3 +181,28 @@ def test_a_missing_model_is_one_sentence(capsys, tmp_path):
     assert "there is no model file" in complaint(capsys, "serve", str(tmp_path / "no.tggm"))
     (tmp_path / "bad.tggm").write_text("nothing")
     assert "not a usable model file" in complaint(capsys, "serve", str(tmp_path / "bad.tggm"))
+
+
+@pytest.mark.parametrize("named", ["127.0.0.1:80", "[::1]:8000", "localhost", "box:1", "10.0.0.3"])
+def test_addresses_and_own_names_are_answered(named):
+    assert may_be_named(named, {"box", "localhost"})
+    for wrong in ("evil.example", "127.0.0.1.evil.example", "localhost.evil:8000", "[::1", ""):
+        assert not may_be_named(wrong, {"box", "localhost"})
+
+
+def test_a_slow_body_is_refused(model, monkeypatch, address):
+    monkeypatch.setattr(server, "SECONDS", 0.2)
+    with socket.create_connection(address) as connection:
+        connection.sendall(b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{")
+        assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize(
+    ("host", "said"), [("::1", "http://[::1]:"), ("0.0.0.0", "warning: everybody who can")]
+)
+def test_hosts(model, monkeypatch, capsys, host, said):
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
+    serve_model(None, host, 0, False)
+    assert said in capsys.readouterr().err
+    with pytest.raises(CommandError, match="--host is empty; name an address"):
+        serve_model(None, "", 0, False)

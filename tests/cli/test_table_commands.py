@@ -14,7 +14,7 @@ from sklearn import metrics
 import tggm
 from tests.cli.commands import answer, complaint, rows, write
 from tggm.cli import run
-from tggm.cli.files import table_bytes
+from tggm.cli.files import interruption, table_bytes
 from tggm.tables import read_table
 
 SMALL = ["--hidden", "4", "--members", "2", "--epochs", "20"]
@@ -70,24 +70,28 @@ def test_scores_are_computed_on_held_out_rows(folder, tmp_path, capsys):
     assert again["figures"] == facts["figures"]
 
 
-def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys):
-    from tggm.cli import training
+@pytest.mark.parametrize("ends", [False, True])
+def test_ctrl_c_keeps_the_best_so_far(folder, tmp_path, monkeypatch, capsys, ends):
+    """Interrupt training, or what follows it."""
+    from tggm.cli.training import Progress
 
-    reported = []
+    reported, progressed = [], Progress.progressed
 
     def impatient(self, epochs, trace):
         reported.append(epochs)
-        if epochs >= 6:
-            raise KeyboardInterrupt
+        interruption.asked = epochs >= 6 and not ends
+        progressed(self, epochs, trace)
 
-    monkeypatch.setattr(training.Progress, "progressed", impatient)
+    monkeypatch.setattr(Progress, "progressed", impatient)
+    monkeypatch.setattr(Progress, "ended", lambda *_: setattr(interruption, "asked", True))
     file = tmp_path / "m.tggm"
     assert run(["fit", str(folder / "train.csv"), "-t", "price", "-o", str(file), *LAYERS]) == 130
     out, err = capsys.readouterr()
-    assert "interrupted: the best model so far is written" in err
+    assert f"interrupted: the {'whole model' if ends else 'best model so far'} is written" in err
     assert f"{reported[-1]} epochs" in out
+    assert (reported[-1] == 20) is ends
     model = tggm.load(file)
-    assert (model.n_iter_, model.converged_, model.verbose) == (reported[-1], False, False)
+    assert (model.n_iter_, model.converged_, model.verbose) == (reported[-1], ends, False)
 
 
 def test_a_fit_continues_from_its_checkpoint(folder, tmp_path, monkeypatch, capsys):
@@ -162,6 +166,23 @@ def test_predictions_of_a_regression(folder, tmp_path, capsys):
     assert "p.xls: tables are written as .xlsx, " in complaint(capsys, *words, "-o", str(tmp_path / "p.xls"))
     (tmp_path / "e.xlsx").write_bytes(table_bytes("e.xlsx", {"a": np.array(["=1+1", "b"], dtype=object)}))
     assert read_table(str(tmp_path / "e.xlsx")).words("a").tolist() == ["=1+1", "b"]  # text, no formula
+    cells = {"@a": np.array(["=1+1", " +cmd", "\uff1d1", "-3.5", "b=1"], dtype=object), "b": np.full(5, -1.0)}
+    assert table_bytes("-", cells).decode().splitlines()[:2] == ["@a,b", "=1+1,-1"]
+    text = table_bytes("-", cells, escape=True).decode()
+    assert text == "'@a,b\n'=1+1,-1\n' +cmd,-1\n'\uff1d1,-1\n-3.5,-1\nb=1,-1\n"
+
+
+def test_formulas_are_escaped_on_request(folder, tmp_path, capsys):
+    table = [(*r[:3], "=2+2" if float(r[3]) > 300 else "-cheap") for r in rows(90, 0)]
+    data = write(tmp_path / "t.csv", table, ("area", "garden", "@heating", "kind"))
+    model, held = str(tmp_path / "m.tggm"), tmp_path / "held.csv"
+    escape = ["--escape-formulas", Q]
+    assert run(["fit", data, "-t", "kind", "-o", model, *SMALL, "--test-output", str(held), *escape]) == 0
+    for text in (held.read_text(), answer(capsys, "predict", model, data, "--inputs", *escape)):
+        names, *found = csv.reader(io.StringIO(text))
+        assert "'@heating" in names
+        assert {row[names.index("kind")] for row in found} == {"'=2+2", "'-cheap"}
+    assert answer(capsys, "predict", model, data, Q).splitlines()[1].startswith(("=2+2,", "-cheap,"))
 
 
 def test_parts_of_the_deviation_and_guaranteed_intervals(folder, tmp_path, capsys):

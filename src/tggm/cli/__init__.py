@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import tggm
 from tggm.cli import commands
-from tggm.cli.files import INTERRUPTED, CommandError
+from tggm.cli.files import INTERRUPTED, CommandError, interruption
 
 BROKEN_PIPE = 141  # exit code of a process that wrote to a closed pipe
 EXTRAS = {"jinja2", "matplotlib", "pandas", "pyarrow", "starlette", "uvicorn"}
@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     code: int | None = 0
+    interruption.reset()
     _replace_closed_streams()
     try:
         with contextlib.suppress(SystemExit):  # after --help or --version
@@ -39,7 +40,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code or 0
     except KeyboardInterrupt:
-        print("tggm: interrupted; nothing was written", file=sys.stderr)
+        print(interruption.sentence, file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # for example `| head`: end without a message and discard the buffer
         with contextlib.suppress(OSError, ValueError):
@@ -167,7 +168,7 @@ def whole(least: int) -> Callable[[str], Any]:
 
 def parser() -> Parser:
     """Return the parser of all commands; options of several commands are in parent parsers."""
-    model, data, out, text, rows, labels, training = (Parser(add_help=False) for _ in range(7))
+    model, data, out, text, rows, labels, training, csv = (Parser(add_help=False) for _ in range(8))
     model.option("model", metavar="MODEL", help="file written by tggm fit; - reads stdin")
     data.option("data", metavar="DATA", help="CSV, Parquet or Excel file; - reads stdin")
     data.option("--delimiter", help="separator of a CSV file; detected by default")
@@ -183,6 +184,7 @@ def parser() -> Parser:
     out.option("--force", action="store_true", help="replace existing files")
     out.option("--quiet", action="store_true", help="print no notes and no progress")
     text.option("--json", action="store_true", help="write JSON, for programs")
+    csv.option("--escape-formulas", action="store_true", help="put ' before text that a spreadsheet computes")
     rows.option("--strict", action="store_true", help="reject unknown categories and new missing values")
     labels.option("--positive", metavar="CLASS", help="one of two classes; the rarer one by default")
     labels.option("--threshold", type=PROBABILITY, metavar="P",
@@ -220,7 +222,7 @@ def parser() -> Parser:
             one.option("--output", "-o", default=output, help=f"file to write; - is stdout; default {output}")
         return one
 
-    fit = command(commands.fit, [data, training, out, text], "model.tggm")
+    fit = command(commands.fit, [data, training, csv, out, text], "model.tggm")
     fit.option("--groups", metavar="COLUMN", help="column whose rows are held out together; it is no input")
     part = fit.add_mutually_exclusive_group()
     held: dict[str, Any] = {"type": PART, "metavar": "P"}
@@ -239,7 +241,7 @@ def parser() -> Parser:
     fit.option("--lower", type=NUMBER, metavar="Y", help="least possible target; found by default")
     fit.option("--upper", type=NUMBER, metavar="Y", help="greatest possible target; found by default")
     fit.option("--checkpoint", metavar="FILE", help="file of the state of the fit, to resume it")
-    predict = command(commands.predict, [model, data, rows, labels, out, text], "-")
+    predict = command(commands.predict, [model, data, rows, labels, csv, out, text], "-")
     predict.option("--interval", **interval, help="probability of the intervals of a regression")
     predict.option("--quantiles", type=LEVELS, default=[], help="levels of quantiles, such as 0.05,0.5,0.95")
     predict.option("--parts", action="store_true", help="add noise and disagreement of networks")

@@ -1,6 +1,5 @@
 """Subcommands of `tggm`: call the library and print results; `given` has the options by name."""
 
-import contextlib
 import json
 import os
 from dataclasses import fields
@@ -12,6 +11,7 @@ from tggm.cli.files import (
     STREAM,
     CommandError,
     check_output,
+    interruption,
     json_text,
     read_data,
     read_model,
@@ -50,30 +50,27 @@ def fit(given: Any) -> int | None:
     ):
         raise CommandError(f"--output and --test-output are both {given.output}; name two files.")
     from tggm.cli.training import fit_folder, fit_table
-    from tggm.storage import write_atomically
 
     if os.path.isdir(given.data):
         result = fit_folder(given.data, options)
     else:
         result = fit_table(read_data(given, options.missing), options)
     model, to_stream = result.model, given.output == STREAM
-    if to_stream:
-        write_result(STREAM, result.content)
-    else:
-        write_atomically(Path(given.output), result.content)
+    write_result(given.output, result.content)
     if given.test_output is not None and result.test is not None:
         held = {name: result.test.words(name) for name in result.test.names}
-        write_result(given.test_output, table_bytes(given.test_output, held))
+        write_result(given.test_output, table_bytes(given.test_output, held, given.escape_formulas))
     if not given.quiet or (given.json and not to_stream):
         facts = _facts(result, given.output)
         text = json.dumps(facts, indent=1) if given.json else _summary(facts)
         (say if to_stream else print)(text)
-    if not model.interrupted_:
+    if not (model.interrupted_ or interruption.asked):
         if given.checkpoint is not None:
             Path(given.checkpoint).unlink(missing_ok=True)  # after the model is written
         return None
     if not given.quiet:
-        say("interrupted: the best model so far is written")
+        so_far = "best model so far" if model.interrupted_ else "whole model"
+        say(f"interrupted: the {so_far} is written")
     return INTERRUPTED
 
 
@@ -126,7 +123,8 @@ def predict(given: Any) -> None:
     if given.inputs:
         plain = given.json or given.output.endswith((".parquet", ".xlsx"))
         columns = copied_columns(inputs.table, columns, plain) | columns
-    write_result(given.output, json_text(columns) if given.json else table_bytes(given.output, columns))
+    plain = json_text(columns) if given.json else table_bytes(given.output, columns, given.escape_formulas)
+    write_result(given.output, plain)
     if given.output != STREAM and not given.quiet:
         say(f"{len(inputs.table)} predictions written to {given.output}, in the order of the rows")
 
@@ -327,10 +325,7 @@ def serve(given: Any) -> None:
 
     The page shows the predictive distribution for the values of sliders and boxes. Ctrl-C ends the server.
     """
-    model, stored = read_model(given.model)
+    model, stored = read_model(given.model, backends=("numpy", "jax"))  # NumPy needs no compilation
     from tggm.cli.server import ServedModel, serve_model
-    from tggm.files import ModelFileError, load
 
-    with contextlib.suppress(ModelFileError):  # NumPy computes most models, without compilation
-        model = load(given.model, backend="numpy")
     serve_model(ServedModel(model, stored), given.host, given.port, given.quiet)

@@ -1,9 +1,11 @@
 """Input and output of the commands: `-` is a standard stream, and files are replaced only with --force."""
 
+import contextlib
 import csv
 import io
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,9 +14,52 @@ from pathlib import Path
 from typing import Any
 
 STREAM = "-"
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # first character, also of full width
 INTERRUPTED = 130  # exit code after Ctrl-C
 MOST_EXCEL_ROWS = 1_048_576  # of a sheet, with its header
 NOT_WRITTEN = (".xls", ".xlsb", ".xlsm", ".ods")
+
+
+class Interruption:
+    """What Ctrl-C does: it ends the process with a sentence about what was written.
+
+    While a file is written, and once training has parameters to keep, the command ends itself (`deferred`);
+    a second Ctrl-C then has the default action. No exception is raised in the middle of a program or import.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start a command."""
+        self.outcome, self.deferred, self.asked = "nothing was written", False, False
+
+    def handle_signals(self) -> None:
+        """Handle Ctrl-C, unless the process ignores it."""
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, lambda *_: self.interrupt())
+
+    def interrupt(self) -> None:
+        """Handle one Ctrl-C."""
+        if self.deferred:
+            self.asked = True
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            self._print("tggm: interrupted; ending this step (Ctrl-C again ends at once)")
+        else:
+            self._print(self.sentence)
+            os._exit(INTERRUPTED)
+
+    def _print(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # closed; printing to `sys.stderr` may not be repeated in itself
+            os.write(2, f"{text}\n".encode())
+
+    @property
+    def sentence(self) -> str:
+        """Return a sentence about what was written."""
+        return f"tggm: interrupted; {self.outcome}"
+
+
+interruption = Interruption()
 
 
 class CommandError(Exception):
@@ -61,12 +106,18 @@ def write_result(path: str, content: str | bytes) -> None:
     from tggm.storage import write_atomically
 
     data = content.encode() if isinstance(content, str) else content
-    if path != STREAM:
-        write_atomically(Path(path), data)
+    if path == STREAM:
+        sys.stdout.flush()
+        interruption.outcome = "the output is incomplete"
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        interruption.outcome = "the output is complete"
         return
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    before, interruption.deferred = interruption.deferred, True
+    write_atomically(Path(path), data)
+    interruption.outcome, interruption.deferred = f"{path} was written", before
+    if interruption.asked and not before:
+        raise KeyboardInterrupt
 
 
 def read_data(given: Any, missing: Sequence[str]) -> Any:
@@ -77,10 +128,12 @@ def read_data(given: Any, missing: Sequence[str]) -> Any:
     return read_table(given.data, missing=tuple(missing), **how)
 
 
-def read_model(path: str, data: str = "") -> tuple[Any, Any]:
-    """Return the estimator of a model file (or of standard input) and the description of its table."""
-    from tggm.files import parse_model
-    from tggm.storage import read_regular
+def read_model(path: str, data: str = "", backends: Sequence[str] = ("jax",)) -> tuple[Any, Any]:
+    """Return the estimator of a model file (or of standard input) and the description of its table.
+
+    It computes by the first of the backends that can compute it.
+    """
+    from tggm.files import ModelFileError, parse_model
 
     if path == data == STREAM:
         raise CommandError("model and data cannot both come from standard input; name a file for one.")
@@ -88,23 +141,32 @@ def read_model(path: str, data: str = "") -> tuple[Any, Any]:
         raise CommandError(
             f"there is no model file {path}; make one: tggm fit data.csv --target NAME -o {path}"
         )
-    content = sys.stdin.buffer.read() if path == STREAM else read_regular(Path(path))
-    model, table = parse_model(content, "standard input" if path == STREAM else path)
+    given = sys.stdin.buffer.read() if path == STREAM else Path(path)
+    for backend in backends:
+        try:
+            model, table = parse_model(given, "standard input" if path == STREAM else path, backend)
+            break
+        except ModelFileError:
+            if backend == backends[-1]:
+                raise
     if table is None:
         raise CommandError(
             f"{path} was fitted to an array and does not name its columns; use tggm.load in Python, or make "
             "it with tggm fit."
         )
-    if not table.target.is_class and model.b1_.shape[1] > 1:
+    if not table.target.is_class and len(model.fitted_.scales.y.shift) > 1:
         raise CommandError(f"{path} predicts several columns at once; use it in Python with tggm.load.")
     return model, table
 
 
-def table_bytes(path: str, columns: Mapping[str, Any]) -> bytes:
-    """Return columns as the content of a file of this name: Excel, Parquet, or CSV."""
+def table_bytes(path: str, columns: Mapping[str, Any], escape: bool = False) -> bytes:
+    """Return columns as the content of a file of this name: Excel, Parquet, or CSV.
+
+    With `escape`, a spreadsheet shows text such as ``=1+1`` in a CSV file, and does not compute it.
+    """
     kind = os.path.splitext(path)[1].lower()
     if kind not in (".xlsx", ".parquet"):
-        return csv_text(columns).encode()
+        return csv_text(columns, escape).encode()
     import pandas as pd
 
     frame, stream = pd.DataFrame(columns), io.BytesIO()
@@ -120,13 +182,24 @@ def table_bytes(path: str, columns: Mapping[str, Any]) -> bytes:
     return stream.getvalue()
 
 
-def csv_text(columns: Mapping[str, Any]) -> str:
+def csv_text(columns: Mapping[str, Any], escape: bool) -> str:
     """Return columns as a CSV file; missing values are empty, numbers have ten digits."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([f"{x:.10g}" if isinstance(x, float) else x for x in row] for row in table_rows(columns))
-    return text.getvalue()
+    file = io.StringIO()
+    rows = chain([tuple(columns)], table_rows(columns))
+    csv.writer(file, lineterminator="\n").writerows([_field(x, escape) for x in row] for row in rows)
+    return file.getvalue()
+
+
+def _field(x: Any, escape: bool) -> Any:
+    """Return a field of a CSV file; `escape` puts an apostrophe before a formula of a spreadsheet."""
+    if isinstance(x, float):
+        return f"{x:.10g}"
+    if escape and isinstance(x, str) and x.lstrip().startswith(FORMULA):
+        with contextlib.suppress(ValueError):
+            float(x)
+            return x
+        return f"'{x}"
+    return x
 
 
 def json_text(columns: Mapping[str, Any]) -> str:

@@ -4,18 +4,23 @@ By default it listens on the local machine only. It runs no code from a model or
 bodies and pages of other origins.
 """
 
+import asyncio
+import contextlib
 import csv
 import io
 import json
+import re
 import socket
 import warnings
 from importlib.resources import files
+from ipaddress import ip_address
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
 import uvicorn
+from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,7 +28,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tggm.cli.files import CommandError, say
+import tggm
+from tggm.cli.files import CommandError, interruption, say
 from tggm.cli.training import encoding_notes
 from tggm.tables import TableError, TableWarning
 from tggm.tables.columns import Column, Number
@@ -36,8 +42,12 @@ MOST_BYTES = 1 << 20  # of a body
 MOST_WORDS = 200  # categories that are listed
 POINTS = 161  # of a density
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-REACH = 3.0  # standard deviations of a column that a slider covers
-LOCAL = ("127.0.0.1", "localhost")
+REACH = 3.0  # standard deviations that a slider covers if the model stores no range
+WHOLE = 1e-3  # distance from integers up to which values are integers
+SECONDS = 30  # in which a body must arrive
+MOST_CLIENTS = 100  # at a time; others get status 503
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # but tab and newline
+LOCAL = ("127.0.0.1", "localhost", "::1")
 STATIC = {
     "/": "text/html", "/page.js": "text/javascript", "/plot.js": "text/javascript", "/page.css": "text/css",
 }  # fmt: skip
@@ -58,10 +68,13 @@ class ServedModel:
 
     def description(self) -> dict[str, Any]:
         """Return the target and the columns."""
-        target, scales = self._stored.target, self._model.fitted_.scales.x
-        columns, begin = [], 0
+        target, (shift, scale) = self._stored.target, self._model.fitted_.scales.x
+        train, columns, begin = self._model.fitted_.train, [], 0
         for column in self._stored.columns:
-            columns.append(_describe(column, float(scales.shift[begin]), float(scales.scale[begin])))
+            some = np.array([-REACH, REACH])
+            if train is not None:  # the range of the training rows, and some of these rows
+                some = np.array([train.low[begin], train.high[begin], *train.rows[:, begin]])
+            columns.append(_describe(column, shift[begin] + scale[begin] * some))
             begin += len(column.features)
         return {"target": target.name, "task": target.task, "columns": columns}
 
@@ -97,12 +110,15 @@ class ServedModel:
         return {name: _finite(a) for name, a in answers.items()} | {"levels": LEVELS, "notes": notes}
 
 
-def _describe(column: Column, middle: float, spread: float) -> dict[str, Any]:
-    """Return what the page needs to make an input for a column."""
+def _describe(column: Column, values: NDArray[Any]) -> dict[str, Any]:
+    """Return what the page needs to make an input for a column with these values."""
     made: dict[str, Any] = {"name": column.name, "about": column.description[:200], "kind": "text"}
     if isinstance(column, Number):
-        ends = {"low": middle - REACH * spread, "high": middle + REACH * spread}
-        return made | {"kind": "number", "value": column.fill, **ends}
+        whole = bool(np.abs(values - values.round()).max() < WHOLE)  # the rows are in single precision
+        low, high, value = values.min(), values.max(), np.clip(column.fill, values.min(), values.max())
+        ends = [float(x.round()) if whole else float(f"{x:.6g}") for x in (low, high, value)]
+        made |= {"kind": "number", "whole": whole, "marks": column.marks}
+        return made | dict(zip(("low", "high", "value"), ends, strict=True))
     words = list(getattr(column, "levels", ()))[:MOST_WORDS]  # dates have no levels
     return made | ({"kind": "words", "words": words, "value": words[0]} if words else {})
 
@@ -111,8 +127,10 @@ def _cell(value: Any) -> str:
     """Return a JSON value as a field of a CSV file."""
     if value is None:
         return ""
+    if isinstance(value, str) and CONTROL.search(value):
+        raise TableError(f"a value must not have control characters; got {value[:60]!r}.")
     if isinstance(value, str | int | float):
-        return str(value).replace("\0", "")
+        return str(value)
     raise TableError(f"a value must be a number, a string or null; got a {type(value).__name__}.")
 
 
@@ -122,15 +140,26 @@ def _finite(values: Any) -> Any:
     return np.where(np.isfinite(array), array, np.array(None)).tolist()
 
 
+def may_be_named(named: str, names: set[str]) -> bool:
+    """Return whether a header ``Host`` has an address or one of these names.
+
+    Others control names (DNS rebinding), and cannot make an address lead here.
+    """
+    with contextlib.suppress(ValueError):
+        name = urlsplit(f"//{named}").hostname or ""
+        return name in names or bool(ip_address(name))
+    return False
+
+
 def application(served: ServedModel, host: str = "127.0.0.1") -> Starlette:
     """Return the web application of a model on `host`."""
-    hosts = LOCAL if host in LOCAL else (host,)
+    names = {host, "localhost", socket.gethostname()}
 
     def check(request: Request) -> None:
-        """Raise for other names of this host (DNS rebinding) and for pages of other origins."""
+        """Raise for unknown names of this host and for pages of other origins."""
         named = request.headers.get("host", "")
-        if host != "0.0.0.0" and (named.rpartition(":")[0] or named) not in hosts:
-            raise HTTPException(403, "this name of the server is not allowed.")
+        if not may_be_named(named, names):
+            raise HTTPException(403, "this name of the server is not allowed; use its address.")
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != named:
             raise HTTPException(403, "pages of other origins are not allowed.")
@@ -143,19 +172,27 @@ def application(served: ServedModel, host: str = "127.0.0.1") -> Starlette:
         content = files("tggm.cli").joinpath("page", name).read_bytes()
         return Response(content, media_type=STATIC[request.url.path], headers=HEADERS)
 
+    async def health(request: Request) -> Response:
+        check(request)
+        return JSONResponse({"status": "ok", "version": tggm.__version__}, headers=HEADERS)
+
     async def predict(request: Request) -> Response:
         check(request)
         content = b""
-        async for part in request.stream():
-            content += part
-            if len(content) > MOST_BYTES:
-                raise HTTPException(413, f"a body has at most {MOST_BYTES:,} bytes.")
+        try:
+            async with asyncio.timeout(SECONDS):
+                async for part in request.stream():
+                    content += part
+                    if len(content) > MOST_BYTES:
+                        raise HTTPException(413, f"a body has at most {MOST_BYTES:,} bytes.")
+        except TimeoutError:
+            raise HTTPException(408, f"a body must arrive in {SECONDS} seconds.") from None
         return JSONResponse(await run_in_threadpool(served.predict, content), headers=HEADERS)
 
     def error_response(request: Request, error: Exception) -> Response:
         match error:
             case HTTPException(status_code=404 | 405):
-                status, text = 404, "the paths are /, /model and POST /predict."
+                status, text = 404, "the paths are /, /model, /health and POST /predict."
             case HTTPException(status_code=status, detail=text):
                 pass
             case ClientDisconnect():
@@ -165,22 +202,29 @@ def application(served: ServedModel, host: str = "127.0.0.1") -> Starlette:
         return JSONResponse({"error": text}, status, HEADERS)
 
     routes = [Route(path, page) for path in (*STATIC, "/model")]
-    routes.append(Route("/predict", predict, methods=["POST"]))
+    routes += [Route("/health", health), Route("/predict", predict, methods=["POST"])]
     handled: Any = dict.fromkeys((HTTPException, ValueError, ClientDisconnect), error_response)
     return Starlette(routes=routes, exception_handlers=handled)
 
 
 def serve_model(served: ServedModel, host: str, port: int, quiet: bool) -> None:
     """Serve until Ctrl-C."""
+    if not host:
+        raise CommandError("--host is empty; name an address, such as 127.0.0.1 or, for all, 0.0.0.0.")
     try:
-        listening = socket.create_server((host, port))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
     except OSError as error:
         reason = f"cannot be used ({error.strerror}); try another port."
         raise CommandError(f"--host {host} --port {port} {reason}") from None
+    shown = f"[{host}]" if ":" in host else host
     if not quiet:
-        say(f"http://{host}:{listening.getsockname()[1]}/  (Ctrl-C ends it)")
-        if host not in LOCAL:
-            say("note: anybody who can reach this address can use the model")
-    config = uvicorn.Config(application(served, host), log_level="error", access_log=False)
+        say(f"http://{shown}:{listening.getsockname()[1]}/  (Ctrl-C ends it)")
+    if host not in LOCAL:
+        say("warning: everybody who can reach this address can use the model; there is no password")
+    interruption.outcome = "the server has ended"
+    config = uvicorn.Config(
+        application(served, host), log_level="error", access_log=False, limit_concurrency=MOST_CLIENTS
+    )
     with listening:
         uvicorn.Server(config).run(sockets=[listening])

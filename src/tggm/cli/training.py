@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Ints
 from tggm.censored import sides
-from tggm.cli.files import CommandError, say
+from tggm.cli.files import CommandError, interruption, say
 from tggm.data import Piece, Stream
 from tggm.data.stream import hash_rows
 from tggm.estimators import TGGMClassifier, TGGMRegressor
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 LEAST_ROWS = 10
+MOST_COLUMNS = 20_000
 MOST_HELD_OUT = 10_000  # rows; the scores are then precise enough
 QUICK_STEPS = 2000  # gradient steps with --quick
 MOST_ROWS_OF_TEN = 50_000  # a regression with more rows gets five members instead of ten
@@ -138,6 +139,9 @@ def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
 
 def find_target(table: Table, options: FitOptions) -> tuple[Target, str]:
     """Return the target and how its task was found; raise if too few rows have a value."""
+    if len(table.columns) > MOST_COLUMNS:
+        found = f"{table.source} has {len(table.columns)} columns; a fit takes at most {MOST_COLUMNS}"
+        raise CommandError(f"{found}: keep those that matter, or fit a sparse matrix in Python.")
     table.require([options.target])
     rows = int(table.known(options.target).sum())
     if 0 < rows < LEAST_ROWS:  # no rows at all is an error of `choose_target`
@@ -374,7 +378,7 @@ def train_model(
         warnings.showwarning = show
         try:
             more = {} if side is None else {"censored": side}
-            model.fit(*data, groups=groups, observer=None if options.quiet else progress, **more)
+            model.fit(*data, groups=groups, observer=progress, **more)
         except CheckpointError as error:
             raise CommandError(str(error)) from None
         except ValueError as error:
@@ -411,3 +415,11 @@ class Progress(Printer):
         self.notes += texts
         for text in texts:
             self.say(f"  note: {text}")
+
+    def progressed(self, epochs: int, trace: Any) -> None:
+        """End training if Ctrl-C asked for it; print progress unless the command is quiet."""
+        interruption.deferred = True  # there are parameters to keep
+        if interruption.asked:
+            raise KeyboardInterrupt
+        if not self._quiet:
+            super().progressed(epochs, trace)

@@ -303,7 +303,7 @@ def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
         )
     if trained.interrupted:
         epochs = trained.train.shape[1]
-        sys.stderr.write(f"Interrupted after {epochs} epochs; the best parameters so far are kept.\n")
+        sys.stderr.write(f"Interrupted after {epochs} epochs; the model has the best parameters so far.\n")
 
 
 class EvaluationObserver(Observer):

@@ -11,18 +11,30 @@ function element(kind, text, attributes = {}) {
   return made;
 }
 
-// A slider with about 200 round steps, and a box that accepts any number.
+// A slider over the observed values with about 200 round steps, and a box that accepts any number.
 function numberInputs(column, id) {
-  const step = 10 ** Math.floor(Math.log10((column.high - column.low) / 50) || 0);
-  const round = (x) => Number((Math.round(x / step) * step).toPrecision(12));
-  const slider = element("input", "", { type: "range", min: round(column.low), max: round(column.high), step, "aria-label": `${column.name}, slider` });
+  const { low, high } = column, wide = 10 ** Math.floor(Math.log10((high - low) / 50) || 0);
+  const step = column.whole ? Math.max(1, wide) : wide;
+  const round = (x) => Math.min(high, Math.max(low, Number((Math.round(x / step) * step).toPrecision(12))));
+  const ends = { min: Math.floor(low / step) * step, max: Math.ceil(high / step) * step };
+  const slider = element("input", "", { type: "range", ...ends, step, "aria-label": `${column.name}, slider` });
   const box = element("input", "", { type: "number", step: "any", id, placeholder: "missing" });
-  const written = (x) => (x !== 0 && Math.abs(x) < 1e-3 ? Number(x.toPrecision(4)).toExponential() : x);
-  box.value = written(Number(column.value.toPrecision(6)));
+  const plain = (x) => (x !== 0 && Math.abs(x) < 1e-3 ? Number(x.toPrecision(4)).toExponential() : x);
+  box.value = plain(column.value);
   slider.value = column.value;
-  slider.addEventListener("input", () => { box.value = written(round(Number(slider.value))); ask(); });
+  slider.addEventListener("input", () => { box.value = plain(round(Number(slider.value))); ask(); });
   box.addEventListener("input", () => { slider.value = box.value; ask(); });
-  return [slider, box];
+  if (!column.marks.length) return [slider, box];
+  const mark = element("select", "", { id: `${id}m`, class: "wide", "aria-label": `${column.name}, mark` });
+  mark.append(element("option", "number without a mark", { value: "" }), ...column.marks.map((text) => element("option", text)));
+  mark.addEventListener("input", ask);
+  return [slider, box, mark];
+}
+
+// The value of a column as in a file: a number, a mark such as <LOD, or both such as <0.5.
+function written(k) {
+  const mark = byId(`c${k}m`)?.value ?? "";
+  return /[\p{L}\p{N}]/u.test(mark) ? mark : mark + byId(`c${k}`).value;
 }
 
 function wordsInput(column, id) {
@@ -48,7 +60,7 @@ function inputOf(column, k) {
 }
 
 function values() {
-  const texts = model.columns.map((column, k) => [column.name, byId(`c${k}`).value]);
+  const texts = model.columns.map((column, k) => [column.name, written(k)]);
   return Object.fromEntries(texts.map(([name, text]) => [name, text === "" ? null : text]));
 }
 

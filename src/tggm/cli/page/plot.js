@@ -95,6 +95,6 @@ function bars(labels, p) {
     const y = 6 + 28 * place;
     drawn("rect", { class: "bar", x: left, y, width: room * p[k], height: 20 });
     shortened(drawn("text", { x: left - 10, y: y + 15, "text-anchor": "end" }, labels[k].slice(0, 60)), left - 12);
-    drawn("text", { x: left + 8 + room * p[k], y: y + 15 }, `${(100 * p[k]).toFixed(1)} %`);
+    drawn("text", { x: left + 8 + room * p[k], y: y + 15 }, `${shown(100 * p[k], 3)} %`);
   });
 }
