@@ -15,7 +15,7 @@ import numpy as np
 
 import tggm
 from tggm.settings import one_of
-from tggm.storage import ModelFileError, decode, encode, read_regular, write_atomically
+from tggm.storage import ModelFileError, decode, encode, read_file, write_atomically
 from tggm.tables import Preparation, preparation_from_json, preparation_to_json
 from tggm.tables.baselines import Baselines
 from tggm.tables.schema import FitRecord
@@ -95,16 +95,16 @@ def load(path: str | os.PathLike[str], *, backend: str = "jax") -> Any:
         If the file does not exist or cannot be read.
     """
     one_of("backend", backend, ("jax", "numpy"))
-    return parse_model(read_regular(Path(path)), str(Path(path)), backend)[0]
+    return parse_model(Path(path), str(Path(path)), backend)[0]
 
 
-def parse_model(content: bytes, source: str, backend: str = "jax") -> tuple[Any, Preparation | None]:
-    """Return the model in the content of a file, and the description of its table (None for arrays).
+def parse_model(given: bytes | Path, source: str, backend: str = "jax") -> tuple[Any, Preparation | None]:
+    """Return the model in a file or its content, and the description of its table (None for arrays).
 
     Error messages name `source`.
     """
     try:
-        arrays, description = decode(content)
+        arrays, description = decode(given if isinstance(given, bytes) else read_file(given))
         table = None
         if "table" in description:
             try:

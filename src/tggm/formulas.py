@@ -18,6 +18,8 @@ else:
     Array = Any
 
 BULK = 4.0  # standard deviations within which an input is unchanged
+N_WAVES = 8  # of a column
+N_SUMS = 3  # of its waves
 MOST_INPUT = 1e6  # standard deviations at which bounded inputs are cut off
 CONTENDERS = 0.8  # weight of the likely classes; the rest is divided equally among all
 LEAST_VARIANCE = 0.25  # of a class score

@@ -27,7 +27,7 @@ import platform
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, wraps
 from importlib.metadata import version
 from pathlib import Path
@@ -80,10 +80,8 @@ def precision(dtype: str) -> Iterator[None]:
     """Enable double precision inside the block if `dtype` is float64; the global setting does not change."""
     require_unforked()
     _enable_cache()
-    if dtype == "float64":
-        with jax.enable_x64(True):
-            yield
-    else:
+    # NaN marks missing values and steps to undo: it is no error with JAX_DEBUG_NANS=1
+    with jax.debug_nans(False), jax.enable_x64(True) if dtype == "float64" else nullcontext():
         yield
 
 

@@ -14,14 +14,14 @@ import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 SCHEMA = 1
-KEY = "tggm"
+METADATA, KEY = "__metadata__", "tggm"
 MAX_HEADER = 2**22  # bytes
 DTYPES = ("float64", "int64", "float32", "int32", "uint32", "uint8", "bool")
 
@@ -38,7 +38,7 @@ def encode(arrays: Mapping[str, np.ndarray], model: Mapping[str, Any]) -> bytes:
         if array.dtype.name not in DTYPES:
             raise TypeError(f"array {name!r} has dtype {array.dtype}; a model file holds {', '.join(DTYPES)}")
         ordered[name] = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
-    if "__metadata__" in ordered:
+    if METADATA in ordered:
         raise ValueError("an array must not be named '__metadata__'; safetensors reserves that name")
     text = _to_json({"schema": SCHEMA, "sha256": _digest(ordered, model), "model": dict(model)})
     content: bytes = save(ordered, {KEY: text})
@@ -64,11 +64,6 @@ def decode(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, model
 
 
-def read_model(file: BinaryIO) -> dict[str, Any]:
-    """Return the model description from the header alone, without checking that the file is undamaged."""
-    return _metadata(file.read(_header_length(file.read(8))))[1]
-
-
 def _header_length(content: bytes) -> int:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > MAX_HEADER:
@@ -76,10 +71,19 @@ def _header_length(content: bytes) -> int:
     return length
 
 
+def _last_byte(header: bytes) -> int:
+    """Return where the arrays end that a header describes."""
+    try:
+        entries = json.loads(header)
+        return int(max((entries[name]["data_offsets"][1] for name in entries if name != METADATA), default=0))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
+        raise ModelFileError("it was not written by tggm.save or tggm fit, or is damaged") from None
+
+
 def _metadata(header: bytes) -> tuple[Any, dict[str, Any]]:
     """Return checksum and model; their JSON must be as `encode` writes it."""
     try:
-        text = json.loads(header)["__metadata__"][KEY]
+        text = json.loads(header)[METADATA][KEY]
         found = json.loads(text)
     except (ValueError, LookupError, TypeError, RecursionError):
         raise ModelFileError("it was not written by tggm.save or tggm fit, or is damaged") from None
@@ -150,8 +154,17 @@ def require_replaceable(path: Path) -> None:
         raise OSError(errno.EINVAL, "This is a pipe or a device, not a regular file; name another", str(path))
 
 
-def read_regular(path: Path) -> bytes:
-    """Return the content of a regular file; raise OSError for a folder, pipe or device."""
+def read_file(path: Path) -> bytes:
+    """Return the content of a model file; raise OSError for a folder, pipe or device.
+
+    The length of the header and then that of the arrays are checked before they are read: a file of another
+    kind, of any size, takes no time and no memory.
+    """
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    return path.read_bytes()
+    with open(path, "rb") as file:
+        start = file.read(8)
+        header = file.read(_header_length(start))
+        if os.fstat(file.fileno()).st_size != 8 + len(header) + _last_byte(header):
+            raise ModelFileError("its length is not what its header says; the file was damaged or edited")
+        return start + header + file.read()

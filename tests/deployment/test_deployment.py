@@ -4,6 +4,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,8 @@ from scipy import sparse, special
 
 from tests.cases import few
 from tests.deployment.fits import KINDS, ROWS, SUPPORTS, classifier, regressor, table, table_model
-from tggm import export_onnx, load, save
-from tggm.deployment import NumPyRegressor, onnx_export, predictors
+from tggm import TGGMClassifier, TGGMRegressor, export_onnx, load, save
+from tggm.deployment import NumPyClassifier, NumPyRegressor, onnx_export, predictors
 from tggm.estimators import to_state
 from tggm.predictive import member_moments, numpy_network
 from tggm.tables import Preparation, TableTransformer, Target
@@ -246,24 +247,16 @@ def test_wrong_arguments_raise(reloaded, tmp_path):
     assert not (tmp_path / "m.onnx").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("model.hidden.b.0", lambda a: a[:, :-1]),
-        ("model.features.c", lambda a: a[..., :3]),
-        ("model.likelihood.output.A", lambda a: a * np.nan),
-        ("model.hidden.s0", lambda a: -a),
-        ("x.scale", lambda a: 0 * a),
-        ("y.scale", lambda a: a[:0]),
-    ],
-)
-def test_inconsistent_arrays_raise(name, change):
-    arrays, meta = to_state(regressor(features="periodic"))
-    with pytest.raises(ValueError, match=r"array|positive"):
-        NumPyRegressor.from_state({**arrays, name: change(arrays[name])}, meta)
-    for wrong in ({"features": ["a"]}, {"calibration": [["linear"]] * 2}):
-        with pytest.raises(ValueError, match=r"names of its 4|2 calibrations"):
-            NumPyRegressor.from_state(arrays, {**meta, **wrong})
+@pytest.mark.parametrize("kinds", [(TGGMRegressor, NumPyRegressor), (TGGMClassifier, NumPyClassifier)])
+def test_methods_that_need_jax_name_the_alternative(kinds):
+    known, made = ({name for name in dir(kind) if name[0] != "_"} for kind in kinds)
+    given = set(signature(kinds[0]).parameters) | {"paper_ml", "paper_bp", "fitted_", "support_", "table_"}
+    for name in known - made - given:
+        with pytest.raises(
+            AttributeError, match=rf"has no {name}; (use|only JAX computes it: load the model)"
+        ):
+            getattr(kinds[1](), name)
+    assert not hasattr(kinds[1](), "nothing")
 
 
 def test_other_hidden_layers_raise():

@@ -14,7 +14,7 @@ from tggm import TGGMRegressor, load, save
 from tggm.data import from_arrays
 from tggm.estimators import from_state, to_state
 from tggm.estimators._data import read_labels, read_numbers
-from tggm.estimators._holdout import choose_calibration_rows, read_holdout
+from tggm.estimators._holdout import Holdout, choose_calibration_rows, read_holdout
 from tggm.predictive.conformal import fewest_rows
 from tggm.predictive.member_moments import held_out_predictions
 from tggm.training.rows import held_out_groups
@@ -251,3 +251,12 @@ def test_columns_of_a_table_are_not_encoded_by_targets_of_their_group():
         correlation.append(abs(np.corrcoef(data.X[:, 1], y)[0, 1]))
     assert correlation[0] > 0.9
     assert correlation[1] < 0.3
+
+
+def test_half_of_the_rows_at_most_are_set_aside_for_a_guarantee():
+    rng, fewest = np.random.default_rng(0), 9
+    assert fewest_rows(0.9) == fewest
+    chosen, _ = choose_calibration_rows(np.ones(2 * fewest, np.bool_), 0.9, Holdout(), rng)
+    assert chosen.sum() == fewest
+    with pytest.raises(ValueError, match=r"at least 18 rows .* needed, and there are 17"):
+        choose_calibration_rows(np.ones(2 * fewest - 1, np.bool_), 0.9, Holdout(), rng)

@@ -2,6 +2,7 @@
 
 import warnings
 from copy import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.cases import few
 from tests.estimators.small import SMALL, small_classifier, small_regressor, three_classes, untrained
 from tggm import TGGMClassifier, TGGMRegressor, load, save
+from tggm.deployment import NumPyClassifier, NumPyRegressor
+from tggm.deployment.predictors import shapes_of
 from tggm.estimators import from_state, numeric_model, to_state
 from tggm.models import Identity, Network
 from tggm.predictive.calibration import Calibration
@@ -92,12 +95,19 @@ STATES = {
     )
 }
 KINDS = {kind.task: kind for kind in ESTIMATORS}
+BACKENDS = {
+    "jax": {task: partial(from_state, kind) for task, kind in KINDS.items()},
+    "numpy": {kind.task: kind.from_state for kind in (NumPyRegressor, NumPyClassifier)},
+}
+both_backends = pytest.mark.parametrize("backend", BACKENDS)
 
 
+@both_backends
 @pytest.mark.parametrize("task", STATES)
-def test_every_damaged_array_is_rejected(task):
+def test_every_damaged_array_is_rejected(task, backend):
     arrays, meta = STATES[task]
-    from_state(KINDS[task], arrays, meta)
+    restore = BACKENDS[backend][task]
+    restore(arrays, meta)
     for name, array in arrays.items():
         other = "f" if array.dtype.kind == "i" else "i"
         damaged = {
@@ -114,9 +124,9 @@ def test_every_damaged_array_is_rejected(task):
             if name == "guarantee.scores" and how != "kind":
                 continue  # optional, and any number of scores
             with pytest.raises(ERRORS):
-                from_state(KINDS[task], changed, meta)
+                restore(changed, meta)
     with pytest.raises(ValueError, match=r"arrays are missing or unknown: \['more'\]"):
-        from_state(KINDS[task], arrays | {"more": np.zeros(1)}, meta)
+        restore(arrays | {"more": np.zeros(1)}, meta)
 
 
 WRONG = {
@@ -132,21 +142,24 @@ WRONG = {
 }
 
 
+@both_backends
 @pytest.mark.parametrize("task", STATES)
-def test_every_damaged_description_is_rejected(task):
+def test_every_damaged_description_is_rejected(task, backend):
     arrays, meta = STATES[task]
+    restore = BACKENDS[backend][task]
     for name, values in WRONG.items():
         with pytest.raises(ERRORS):
-            from_state(KINDS[task], arrays, {k: v for k, v in meta.items() if k != name})
+            restore(arrays, {k: v for k, v in meta.items() if k != name})
         for value in values:
             with pytest.raises(ERRORS):
-                from_state(KINDS[task], arrays, meta | {name: value})
-    changes = {"settings": {"n_members": 3, "hidden": [3], "dtype": "float64", "linear": False, "other": 1}}
+                restore(arrays, meta | {name: value})
+    changes = {"settings": {"n_members": 3, "hidden": [3], "dtype": "float64", "linear": False}}
+    changes["settings"] |= {"other": 1} if backend == "jax" else {"n_members": 0}
     changes["network"] = {"units": [3, 0], "features": "Waves", "linear": 1, "layers": "Gaussian"}
     for part, values in changes.items():
         for name, value in values.items():
             with pytest.raises(ERRORS):
-                from_state(KINDS[task], arrays, meta | {part: meta[part] | {name: value}})
+                restore(arrays, meta | {part: meta[part] | {name: value}})
 
 
 @pytest.mark.parametrize(
@@ -168,7 +181,12 @@ def test_damaged_labels_are_rejected(change, message):
     ("changes", "message"),
     [
         ({"y.scale": 1e-200}, r"standard deviation of 1e-200, whose square vanishes"),
-        ({"y.scale": 1e-140, "model.likelihood.log_noise": -600}, "the noise vanishes in the units of"),
+        ({"y.scale": 1e-140, "model.likelihood.log_noise": -600}, "the noise vanishes or overflows in the"),
+        ({"model.likelihood.log_noise": 600.0}, r"the noise must be between exp\(-600\) and exp\(80\)"),
+        ({"model.hidden.W0": 1e30}, r"parameters reach 1e\+30; at most 1e\+15 is possible in float32"),
+        ({"x.shift": np.nan}, "shifts and scales must be finite"),
+        ({"y.shift": -np.inf}, "shifts and scales must be finite"),
+        ({"y.shift": 1e300}, r"`y` has a mean of 1e\+300, whose square overflows; divide it"),
         ({"model.hidden.s0": 1.0}, "its gauge σ0² is not that of the task"),
         ({"history.epoch": 1}, "epochs of the learning curve must be positive and increasing"),
         ({"best_epoch": -1}, "must not be negative"),
@@ -176,11 +194,33 @@ def test_damaged_labels_are_rejected(change, message):
         ({"x.scale": 0.0}, "scales positive"),
     ],
 )
-def test_impossible_values_are_rejected(changes, message):
+@both_backends
+def test_impossible_values_are_rejected(changes, message, backend):
     arrays, meta = STATES["regression"]
     changed = {name: np.full_like(arrays[name], value) for name, value in changes.items()}
     with pytest.raises(ValueError, match=message):
-        from_state(TGGMRegressor, arrays | changed, meta)
+        BACKENDS[backend]["regression"](arrays | changed, meta)
+
+
+@both_backends
+def test_a_model_without_members_is_rejected(backend):
+    arrays, meta = STATES["regression"]
+    model = ("model.", "history.t", "history.h", "best_epoch", "undone")
+    none = {name: a[:0] if name.startswith(model) else a for name, a in arrays.items()}
+    settings = {"settings": meta["settings"] | {"n_members": 0}}
+    with pytest.raises(ValueError, match="`n_members` must be an integer of at least 1; got 0"):
+        BACKENDS[backend]["regression"](none, meta | settings)
+
+
+@pytest.mark.parametrize("features", [None, "bounded", "periodic"])
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("hidden", [(3,), (4, 3, 2)])
+def test_both_backends_expect_the_same_arrays(kind, features, hidden):
+    model = untrained(kind(hidden=hidden, n_members=2, features=features, linear=features is None), 3, 2)
+    _, meta = to_state(model)
+    drawn = model.fitted_.network.draw(np.random.default_rng(0), 3, 2).arrays()
+    shapes = shapes_of(meta["network"], kind.task)(3, 2)
+    assert shapes == {name: a.shape[1:] for name, a in drawn.items()}
 
 
 def test_a_long_learning_curve_is_stored_at_even_distances(model):

@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -207,6 +208,34 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(path, monkeypatch):
         save(Toy(ARRAYS, {**META, "rate": 0.2}), path)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_two_writers_of_a_file_use_different_temporary_files(tmp_path, monkeypatch):
+    used, replace = [], os.replace
+    monkeypatch.setattr(os, "replace", lambda old, new: (used.append(old), replace(old, new)))
+    for content in (b"1", b"2"):
+        storage.write_atomically(tmp_path / "m", content)
+    assert len(set(used)) == 2
+    assert {path.parent for path in used} == {tmp_path}
+
+
+def test_headers_and_lengths_are_checked_before_the_arrays_are_read(tmp_path):
+    file = tmp_path / "m"
+    whole = storage.encode({"a": np.zeros(4)}, MODEL)
+    length = 8 + int.from_bytes(whole[:8], "little")
+    bombs = [(2**25).to_bytes(8, "little") + b" " * 2**25, b"", whole, whole[:-1], whole[:length]]
+    bombs += [
+        with_header(text) for text in (b"[" * 2**22, b'{"a": 1}', b'{"a": {"data_offsets": [0, 1e999]}}')
+    ]
+    for content in bombs:
+        file.write_bytes(content)
+        if content in (b"", whole):
+            os.truncate(file, 3 * 2**30)  # sparse
+        tracemalloc.start()
+        with pytest.raises(ModelFileError, match=r"was not written by tggm|its length is not what"):
+            storage.read_file(file)
+        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
+        tracemalloc.stop()
 
 
 def test_a_new_file_gets_the_permissions_of_the_umask_and_an_old_one_keeps_its_own(tmp_path):

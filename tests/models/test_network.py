@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.models.small_models import changed, drawn_model, random_model, with_members
 from tggm.models import Bounded, Identity, Network, Periodic, Probit, Shallow
 from tggm.models.network import NARROW
+from tggm.state import require_parameters
 
 
 def test_arrays_have_the_names_of_the_parts(rng):
@@ -79,19 +80,19 @@ def test_the_penalty_is_that_of_all_weights_and_nothing_else(rng):
 )
 def test_check_rejects_numbers_that_overflow(rng, arrays, dtype, message):
     model = random_model(rng)
-    with_members(model).check(dtype)
+    require_parameters(with_members(model).arrays(), dtype)
     with pytest.raises(ValueError, match=message):
-        with_members(changed(model, arrays)).check(dtype)
+        require_parameters(with_members(changed(model, arrays)).arrays(), dtype)
 
 
 def test_check_multiplies_the_weights_of_the_layers(rng):
     large = {"hidden.W0": np.full((4, 3), 1e10), "hidden.W.0": np.full((3, 4), 1e10)}
     model = with_members(changed(drawn_model(rng, (4, 3)), large))
-    model.check("float64")
+    require_parameters(model.arrays(), "float64")
     single = jax.tree.map(lambda a: np.asarray(a, np.float32), model)
     for each, dtype in ((model, "float32"), (single, "float64")):  # the lower precision sets the limit
         with pytest.raises(ValueError, match=r"parameters reach 1\.?\d*e\+17"):
-            each.check(dtype)
+            require_parameters(each.arrays(), dtype)
 
 
 def test_networks_draw_members_of_these_sizes(rng):

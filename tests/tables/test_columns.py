@@ -364,3 +364,21 @@ def test_target_encodings_can_be_switched_off_for_streams(rng):
 def test_invalid_target_encodings_are_rejected(wrong):
     with pytest.raises(ValueError, match="target encoding of numbers must"):
         TargetEncoding(**({"outputs": ("y",), "levels": (1.0, 2.0), "values": ((1.0,),) * 3} | wrong))
+
+
+def test_a_rare_word_has_one_row_however_many_share_its_encoding():
+    column = Statistic("town", ("y",), ("rome", "york"), (5, 3, 7, 2), ((0.5,), (2.0,), (1.0,), (-1.0,)))
+    rows = np.exp(column.encode(table(town=["york", "oslo", None]), [])[:, -1]) - 1
+    np.testing.assert_allclose(rows, [3, 1, 2])
+
+
+def test_dates_and_numbers_too_large_to_compute_with_are_named():
+    for wrong in ({"origin": 1e300}, {"fill": -1e300}):
+        with pytest.raises(ValueError, match=r"must be within 1e\+08 days of 1970"):
+            DateColumn(
+                **{"name": "day", "origin": 0.0, "fill": 0.0, "parts": (), "indicator": False} | wrong,
+                day_first=True,
+            )
+    t = table(a=["1", "2"] * 20, big=["1.5e308", "-1.2e308"] * 20)
+    with pytest.raises(TableError, match=r"t.csv has 1.5e\+308 in column 'big', whose sums overflow"):
+        fit(t)

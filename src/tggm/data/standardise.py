@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tggm.arrays import Floats
 
 WIDEST, NARROWEST = 1e307, 1e-290  # the largest value that can be summed, the smallest range to divide by
+SQUARED = 1e150  # largest number whose square is finite
 LARGEST = 1e9  # standardised; sums of squares are then finite in single precision
 FAR = 10.0  # deviations from the median at which values are clipped to estimate a robust scale
 NORMAL_QUARTILES = 1.349  # deviations between the quartiles of a normal distribution
@@ -155,3 +156,16 @@ def require_moderate(values: NDArray[Any], what: str, remedy: str) -> None:
             f"{what} has a value of size {size:.3g} on the scale of the model (first in row {row}); "
             f"at most {LARGEST:g} is possible; {remedy}."
         )
+
+
+def require_squares(deviations: Floats, means: Floats | float = 0.0) -> Floats:
+    """Return the deviations of targets; raise if a square of one or of a mean overflows, or vanishes."""
+    for values, wrong, what, remedy in (
+        ("mean", np.abs(means) > SQUARED, "overflows", "divide"),
+        ("standard deviation", deviations > SQUARED, "overflows", "divide"),
+        ("standard deviation", deviations < 1 / SQUARED, "vanishes", "multiply"),
+    ):
+        if np.any(wrong):
+            value = np.atleast_1d(means if values == "mean" else deviations)[np.atleast_1d(wrong)][0]
+            raise ValueError(f"`y` has a {values} of {value:.3g}, whose square {what}; {remedy} it.")
+    return deviations

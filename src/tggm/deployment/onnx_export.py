@@ -74,14 +74,14 @@ def export_onnx(
     from tggm.estimators import table_description, to_state  # needs JAX
 
     predictor = cls.from_state(*to_state(model))
-    network = predictor.fitted_
+    network = predictor.network_
     inputs, X = _inputs(xp, predictor, table_description(model))
-    Z = network.standardise(xp, X)
+    Z = predictor.standardised(xp, X)
     found = network.outputs(xp, Z)
     if isinstance(predictor, NumPyClassifier):
         log_p = class_log_mixture(xp, *found.scores(), CLASS_NODES)
-        if predictor.neighbors_ is not None:
-            weight, label = _neighbors(xp, predictor.neighbors_, found)
+        if predictor.fitted_.neighbors is not None:
+            weight, label = _neighbors(xp, predictor.fitted_.neighbors, found)
             votes = weight[:, None, :] @ _indicator(xp, label[..., None] == np.arange(log_p.shape[-1]))
             rest = 1.0 - xp.sum(weight, axis=1, keepdims=True)
             log_p = xp.log(rest * xp.exp(log_p) + votes[:, 0, :])
@@ -122,18 +122,18 @@ def _regression(
     xp: Any, predictor: NumPyRegressor, outputs: Outputs, Z: Array, levels: list[float]
 ) -> dict[str, Array]:
     """Return mean, deviation and quantiles of every output, in the units of the target."""
-    if predictor._support is not None:
+    if predictor.fitted_.support is not None:
         raise ValueError(
-            f"the model has the support {tuple(predictor._support)}, which ONNX files cannot hold; fit with "
-            "support=None, or use load(path, backend='numpy')."
+            f"the model has the support {tuple(predictor.fitted_.support)}, which ONNX files cannot hold; "
+            "fit with support=None, or use load(path, backend='numpy')."
         )
-    y, log = predictor.fitted_.scales.y, predictor._transform
-    mean = shifted(predictor._process, Z, outputs.mean, xp)
-    var = outputs.variances() + np.asarray(predictor.fitted_.noise)[:, None, :]
-    near = predictor.neighbors_
+    y, log = predictor.fitted_.scales.y, predictor.fitted_.transform
+    mean = shifted(predictor.fitted_.process, Z, outputs.mean, xp)
+    var = outputs.variances() + np.asarray(predictor.network_.noise)[:, None, :]
+    near = predictor.fitted_.neighbors
     kernels = None if near is None else (*_neighbors(xp, near, outputs), near.rule)
     found: dict[str, list[Array]] = {"mean": [], "deviation": [], "quantiles": []}
-    for j, pool in enumerate(predictor._pools):
+    for j, pool in enumerate(predictor.pools):
         shift, scale = float(y.shift[j]), float(y.scale[j])
         rest = xp, mean[..., j], var[..., j], pool, levels, None if log is None else scale
         if kernels is not None:
@@ -152,7 +152,7 @@ def _regression(
     if not levels:
         del found["quantiles"]
     stacked = {name: xp.stack(values, axis=1) for name, values in found.items()}
-    return {name: a[:, 0, ...] if predictor.flat_target_ else a for name, a in stacked.items()}
+    return {name: a[:, 0, ...] if predictor.fitted_.flat else a for name, a in stacked.items()}
 
 
 def _neighbors(xp: Any, near: Neighbors, outputs: Outputs) -> tuple[Array, Array]:

@@ -3,70 +3,117 @@
 They predict in double precision and cannot be trained.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Self
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from tggm import formulas
 from tggm.arrays import Bools, Floats, Ints
 from tggm.data.standardise import require_moderate
-from tggm.deployment._network import StoredNetwork, network_of
 from tggm.predictive.base import ScalarPredictive
-from tggm.predictive.calibration import Calibration, checked_calibration, pooled
-from tggm.predictive.conformal import STORED, checked_scores, class_set
+from tggm.predictive.calibration import Calibration, pooled
+from tggm.predictive.conformal import class_set
 from tggm.predictive.gaussian_mixture import GaussianMixture
-from tggm.predictive.gaussian_process import checked_process, shifted
+from tggm.predictive.gaussian_process import shifted
 from tggm.predictive.marginal import Marginal, fill_unknown, log_averages
-from tggm.predictive.neighbors import Neighbors, checked_neighbors, mix_neighbors
-from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance, checked_rows
-from tggm.predictive.numpy_network import class_log_mixture, nodes_needed
+from tggm.predictive.neighbors import mix_neighbors
+from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance
+from tggm.predictive.numpy_network import BOUNDED, Network, class_log_mixture, nodes_needed
 from tggm.predictive.observed import Observed
-from tggm.predictive.support import restored_support
-from tggm.predictive.transforms import checked_transform
 from tggm.settings import flag
+from tggm.state import Arrays, Meta, Shapes, State, checked_state
 from tggm.tables import Preparation, TableTransformer
 from tggm.tables.inputs import new_rows
-from tggm.tables.schema import restored_classes
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: they fit in a processor's cache
-TRAIN = ("train.low", "train.high", "train.rows")
 MIN_ROWS = 32  # rows that are computed at once
+LIKELIHOOD = {"regression": "Gaussian", "classification": "Probit"}
+_JAX = "only JAX computes it: load the model without backend='numpy'"
+LACKING = {  # methods of the estimators, and what to do without them
+    **dict.fromkeys(("explain", "permutation_importances", "novelty", "feature_importances_"), _JAX),
+    **dict.fromkeys(("partial_fit", "recalibrate", "label_log_proba"), _JAX),
+    "score_samples": "use predict_dist(X).logpdf(y)",
+    "sample": "use predict_dist(X).rvs(size)",
+    "decision_function": "use predict_log_proba(X)",
+    "score": "use sklearn.metrics with predict(X)",
+}
+
+
+def shapes_of(network: Mapping[str, Any], task: str) -> Callable[[int, int], Shapes]:
+    """Return the function that gives the shapes of the parameters of one member, as in a model file."""
+    known = {"features": [*BOUNDED], "layers": ["Directed"], "likelihood": [LIKELIHOOD[task]]}
+    for part, kinds in known.items():
+        if network[part] not in kinds:
+            wrong = f"{part} {network[part]!r}"
+            raise ValueError(f"only JAX can compute its {wrong}: load it without backend='numpy'")
+
+    def shapes(d: int, n: int) -> Shapes:
+        units, width = network["units"], d
+        found: dict[str, tuple[int, ...]] = {}
+        if network["features"] == "Periodic":
+            width, count = d * (1 + formulas.N_SUMS), formulas.N_WAVES
+            found |= {"features.c": (d, count), "features.phi": (d, count)}
+            found |= {"features.E": (d, formulas.N_SUMS, count)}
+        found |= {"hidden.W0": (units[0], width), "hidden.b0": (units[0],), "hidden.s0": ()}
+        for k, (below, above) in enumerate(pairwise(units)):
+            found |= {f"hidden.W.{k}": (above, below), f"hidden.b.{k}": (above,)}
+        found |= {"likelihood.output.W1": (n, units[-1]), "likelihood.output.b1": (n,)}
+        found |= {"likelihood.output.A": (n, d)} if network["linear"] else {}
+        return found | ({"likelihood.log_noise": (n,)} if task == "regression" else {})
+
+    return shapes
 
 
 class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Prepare inputs, some rows at a time."""
 
-    fitted_: StoredNetwork
-    neighbors_: Neighbors | None
+    task: ClassVar[str]
+    network_: Network
+    fitted_: State
+    classes_: Any
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Raise TypeError: only models with JAX can be trained."""
         raise TypeError(f"a {type(self).__name__} predicts only; load the model without backend='numpy'.")
 
-    def _set_names(self, meta: Mapping[str, Any], table: Preparation | None) -> Self:
-        names, count = meta["features"], len(self.fitted_.scales.x.shift)
-        if names is not None and (len(names) != count or not all(isinstance(name, str) for name in names)):
-            raise ValueError(f"the names of its {count} inputs must be {count} strings")
-        self.table_ = None if table is None else TableTransformer.of(table)
-        self.n_features_in_ = count if self.table_ is None else self.table_.n_features_in_
-        names = names if self.table_ is None else getattr(self.table_, "feature_names_in_", None)
+    @classmethod
+    def from_state(cls, arrays: Arrays, meta: Meta, table: Preparation | None = None) -> Self:
+        """Return the predictor of a stored estimator; raise like `checked_state`."""
+        made, network = cls(), meta["network"]
+        made.fitted_ = state = checked_state(arrays, meta, cls.task, shapes_of(network, cls.task))
+        parameters = {name: np.asarray(a, np.float64) for name, a in state.parameters.items()}
+        made.network_ = Network(**Network.parts(parameters, network["features"]))
+        if state.classes is not None:
+            made.classes_ = state.classes
+        made.table_ = None if table is None else TableTransformer.of(table)
+        count = len(state.scales.x.shift)
+        made.n_features_in_ = count if made.table_ is None else made.table_.n_features_in_
+        names = state.names if made.table_ is None else getattr(made.table_, "feature_names_in_", None)
         if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        return self
+            made.feature_names_in_ = np.asarray(names, dtype=object)
+        return made
 
-    def _set_rows(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Set the training rows of a model file."""
-        self._train = checked_rows(*(arrays[name] for name in TRAIN)) if TRAIN[0] in arrays else None
-        if self._train is not None and self._train.rows.shape[1:] != self._train.low.shape:
-            raise ValueError("the stored training rows have another number of inputs than their ranges")
+    def __getattr__(self, name: str) -> Any:
+        """Name the alternative to a public method of the estimators that only JAX computes."""
+        if name in LACKING:
+            raise AttributeError(f"a {type(self).__name__} has no {name}; {LACKING[name]}.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def standardised(self, xp: Any, X: Any) -> Any:
+        """Return standardised inputs, cut off where the features are bounded."""
+        (shift, scale), most = self.fitted_.scales.x, formulas.MOST_INPUT
+        Z = (X - shift) / scale
+        return xp.minimum(xp.maximum(Z, -most), most) if self.network_.bounded else Z
 
     def _blocks(self, rows: Any) -> Iterator[Any]:
         """Yield rows in blocks that keep intermediate arrays small."""
-        size = max(MIN_ROWS, BLOCK // max(b.size for b in (*self.fitted_.b, self.fitted_.b1)))
+        size = max(MIN_ROWS, BLOCK // max(b.size for b in (*self.network_.b, self.network_.b1)))
         for begin in range(0, rows.shape[0], size):
             yield rows[begin : begin + size]
 
@@ -75,11 +122,12 @@ class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn sh
         rows = new_rows(self, X, unknown=True, **{"dtype": np.float64, **options})
         if sparse.issparse(rows):
             return rows, None
-        return fill_unknown(self._standardise(rows), None if self._train is None else self._train.rows)
+        train = self.fitted_.train
+        return fill_unknown(self._standardise(rows), None if train is None else train.rows)
 
     def _standardise(self, rows: Any) -> Floats:
         with np.errstate(over="ignore"):  # `require_moderate` reports values that are too large
-            Z: Floats = self.fitted_.standardise(np, rows)
+            Z: Floats = self.standardised(np, rows)
         require_moderate(Z, "`X`", "leave out rows so far from the training rows")
         return Z
 
@@ -89,29 +137,10 @@ class NumPyRegressor(PortablePredictor):
 
     task = "regression"
 
-    @classmethod
-    def from_state(
-        cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], table: Preparation | None = None
-    ) -> Self:
-        """Return the predictor of a stored regressor."""
-        made = cls()
-        made.fitted_ = network_of(arrays, meta)
-        n = made.fitted_.b1.shape[1]
-        pools = tuple(checked_calibration(kind, numbers) for kind, *numbers in meta["calibration"])
-        if len(pools) not in (0, n):
-            raise ValueError(f"{len(pools)} calibrations for {n} outputs")
-        given = meta["transform"]
-        made._transform = None if given is None else checked_transform(given)
-        made._support = restored_support(meta["support"], n)
-        made._calibration, made._pools = pools, pools or (Calibration(),) * n
-        layer = made.fitted_.W1.shape[0], made.fitted_.W1.shape[2]
-        made.neighbors_ = checked_neighbors(arrays, meta["neighbors"], layer, n, n)
-        made._process = checked_process(arrays, meta["process"], len(made.fitted_.scales.x.shift))
-        made._set_rows(arrays)
-        made.flat_target_ = meta["vector_target"] is True
-        if made.flat_target_ and n > 1:
-            raise ValueError(f"a vector of {n} outputs")
-        return made._set_names(meta, table)
+    @property
+    def pools(self) -> tuple[Calibration, ...]:
+        """Return the calibration of each output."""
+        return self.fitted_.calibration or (Calibration(),) * len(self.fitted_.scales.y.shift)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Return the mean of y given x, and its standard deviation if asked for."""
@@ -122,7 +151,7 @@ class NumPyRegressor(PortablePredictor):
 
     def predict_dist(self, X: ArrayLike) -> ScalarPredictive:
         """Return the predictive distribution of each row, for one output."""
-        if len(self._pools) > 1:
+        if len(self.pools) > 1:
             raise ValueError("the joint distribution of several outputs needs JAX; use predict_quantiles.")
         return self._distributions(X)[0]
 
@@ -139,61 +168,48 @@ class NumPyRegressor(PortablePredictor):
 
     def _distributions(self, X: ArrayLike) -> list[ScalarPredictive]:
         """Return the calibrated distribution of each output, in the units of the target."""
-        (Z, starts), y = self._inputs(X), self.fitted_.scales.y
-        found = [self.fitted_.outputs(np, some) for some in self._blocks(Z)]
+        (Z, starts), state, pools = self._inputs(X), self.fitted_, self.pools
+        found = [self.network_.outputs(np, some) for some in self._blocks(Z)]
         mean = np.concatenate([each.mean for each in found], axis=1)  # (members, rows, n)
-        mean = shifted(self._process, Z, mean)
+        mean = shifted(state.process, Z, mean)
         var = np.concatenate([each.variances() for each in found], axis=1)
-        var += np.asarray(self.fitted_.noise)[:, None, :]
-        most = np.inf if self._transform is None else MOST_LOG_VARIANCE
-        var += added_variance(self._around, Z, mean, var, self._calibration, most)
+        var += np.asarray(self.network_.noise)[:, None, :]
+        most = np.inf if state.transform is None else MOST_LOG_VARIANCE
+        var += added_variance(self._around, Z, mean, var, state.calibration, most)
+        y = state.scales.y
         members = [
             GaussianMixture(mean[:, :, j], var[:, :, j], loc=float(y.shift[j]), scale=float(y.scale[j]))
-            for j in range(len(self._pools))
+            for j in range(len(pools))
         ]
-        dists = [pooled(*pair) for pair in zip(self._pools, members, strict=True)]
-        if self.neighbors_ is not None:
-            places = np.concatenate([each.places(self.neighbors_.projection) for each in found])
-            dists = mix_neighbors(self.neighbors_.near(places), dists, members)
-        if self._transform is not None:
-            dists = [self._transform.distribution(dist) for dist in dists]
-        if self._support is not None:
-            dists = [Observed(dist, *self._support) for dist in dists]
+        dists = [pooled(*pair) for pair in zip(pools, members, strict=True)]
+        if state.neighbors is not None:
+            places = np.concatenate([each.places(state.neighbors.projection) for each in found])
+            dists = mix_neighbors(state.neighbors.near(places), dists, members)
+        if state.transform is not None:
+            dists = [state.transform.distribution(dist) for dist in dists]
+        if state.support is not None:
+            dists = [Observed(dist, *state.support) for dist in dists]
         return dists if starts is None else [Marginal(dist, starts) for dist in dists]
 
     def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:
-        found = [self.fitted_.outputs(np, some, variances=False) for some in self._blocks(Z)]
-        mean, layer = (np.concatenate(a, axis=1) for a in zip(*map(self.fitted_.layer, found), strict=True))
-        return shifted(self._process, Z, mean), layer
+        found = [self.network_.outputs(np, some, variances=False) for some in self._blocks(Z)]
+        mean, layer = (np.concatenate(a, axis=1) for a in zip(*map(self.network_.layer, found), strict=True))
+        return shifted(self.fitted_.process, Z, mean), layer
 
     @cached_property
     def _around(self) -> Neighbourhood | None:
-        return None if self._train is None else Neighbourhood(self._train, self._means_and_layer)
+        train = self.fitted_.train
+        return None if train is None else Neighbourhood(train, self._means_and_layer)
 
     def _reshape(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return one column as a vector if the target was a vector."""
-        return values[:, 0] if self.flat_target_ else values
+        return values[:, 0] if self.fitted_.flat else values
 
 
 class NumPyClassifier(PortablePredictor):
     """Predict like a fitted `TGGMClassifier`, without JAX."""
 
     task = "classification"
-
-    @classmethod
-    def from_state(
-        cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], table: Preparation | None = None
-    ) -> Self:
-        """Return the predictor of a stored classifier."""
-        made = cls()
-        made.classes_ = restored_classes(meta)
-        made.fitted_ = network_of(arrays, meta, classes=len(made.classes_))
-        layer = made.fitted_.W1.shape[0], made.fitted_.W1.shape[2]
-        made.neighbors_ = checked_neighbors(arrays, meta["neighbors"], layer, 0, len(made.classes_))
-        given = arrays.get(STORED)
-        made._scores = None if given is None else checked_scores(given, classes=True)
-        made._set_rows(arrays)
-        return made._set_names(meta, table)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
@@ -207,11 +223,11 @@ class NumPyClassifier(PortablePredictor):
 
     def predict_set(self, X: ArrayLike, level: float = 0.9) -> Bools:
         """Return which classes are in the prediction set of each row, (n_rows, n_classes)."""
-        if self._scores is None:
+        if self.fitted_.guarantee is None:
             raise ValueError(
                 f"no rows were set aside for sets: fit with TGGMClassifier(guarantee={level:g})."
             )
-        return class_set(self.predict_proba(X), self._scores[0], level)
+        return class_set(self.predict_proba(X), self.fitted_.guarantee[0], level)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return the logarithms of the probabilities, with an absolute error of 1e-6 above −1000."""
@@ -219,11 +235,11 @@ class NumPyClassifier(PortablePredictor):
         rows, starts = self._inputs(X, accept_sparse="csr")
         for some in self._blocks(rows):
             Z = self._standardise(some.toarray()) if sparse.issparse(some) else some
-            outputs = self.fitted_.outputs(np, Z)
+            outputs = self.network_.outputs(np, Z)
             mean, std = outputs.scores()
             log_p = class_log_mixture(np, mean, std, nodes_needed(mean, std))
-            if self.neighbors_ is not None:
-                near = self.neighbors_.near(outputs.places(self.neighbors_.projection))
+            if (neighbors := self.fitted_.neighbors) is not None:
+                near = neighbors.near(outputs.places(neighbors.projection))
                 log_p = near.mix_classes(log_p, log=True)
             parts.append(log_p)
         averaged = log_averages(np.concatenate(parts), starts)

@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from tggm.arrays import Bools, Floats
 from tggm.censored import Censored, read_limits, sides
 from tggm.data import Stream, from_arrays
-from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate
+from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate, require_squares
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, survey, training_blocks
 from tggm.estimators._holdout import Holdout, fraction_of, read_holdout
@@ -53,7 +53,6 @@ from tggm.training.rows import (
 )
 
 FARTHEST = 1e4  # largest distance of a target from the median that training can fit, in robust deviations
-_SQUARED = 1e150  # largest deviation whose square is a number
 UNNAMED = "y"  # name of a target without a name
 STREAM_BYTES = 2**28  # a larger memory map is read as a stream
 SPANNED = 0.9  # share of the range of all values that the median column spans if all are alike
@@ -96,7 +95,7 @@ class Targets(NamedTuple):
         masks = enumerate(~np.isnan(self.Y).T)
         parts = [one(self.Y[known, j : j + 1], weight[known]) for j, known in masks]
         shift, scale = np.concatenate(parts, axis=1)
-        found = Standardisation(shift, require_squares(scale))
+        found = Standardisation(shift, require_squares(scale, shift))
         return found if how else Standardisation.unchanged(len(shift))
 
 
@@ -164,7 +163,7 @@ class StreamData:
             sample = self._y.reshape(len(self._y), -1)
             self.scales = Scales(x, _stream_scales(sample, extents[1], how))
             self.n_outputs = len(self.scales.y.scale)
-            require_squares(_stream_scales(sample, extents[1], True).scale)
+            require_squares(*_stream_scales(sample, extents[1], True)[::-1])
 
     def _decode(self, y: Any) -> Any:
         if self.classes is not None:
@@ -410,20 +409,6 @@ def row_weights(sample_weight: Any, X: Any) -> Floats:
     if not weight.any():
         raise ValueError("Sample weights must contain at least one non-zero number (`sample_weight`).")
     return weight
-
-
-def require_squares(deviations: Floats) -> Floats:
-    """Return the deviations; raise if the square of one overflows or vanishes."""
-    for wrong, what, remedy in (
-        (deviations > _SQUARED, "overflows", "divide"),
-        (deviations < 1 / _SQUARED, "vanishes", "multiply"),
-    ):
-        if wrong.any():
-            raise ValueError(
-                f"`y` has a standard deviation of {deviations[wrong][0]:.3g}, whose square {what}; "
-                f"{remedy} it."
-            )
-    return deviations
 
 
 def weighted_rows(

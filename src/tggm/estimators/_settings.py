@@ -12,6 +12,7 @@ from tggm.models import Model, Network
 from tggm.models.layers import FEATURES, Gaussian, Likelihood, Probit
 from tggm.models.network import NARROW
 from tggm.predictive.support import Support, checked_support
+from tggm.state import GAUGE
 from tggm.training import OPTIMISERS, Milestones, Plan, Program, hyper_parameters
 from tggm.training.loop import WHOLE, Hyper, Layout, cycle_ends
 from tggm.training.rows import Blocks, bucket
@@ -49,13 +50,13 @@ class Task:
 
 
 REGRESSION = Task(
-    "regression", Gaussian, s0=0.1**2, units=50, average=0.98,
+    "regression", Gaussian, s0=GAUGE["regression"], units=50, average=0.98,
     decay=lambda d: max(0.1, 0.3 * (d - NARROW)),
     cycle_rate=lambda rows: float(np.clip(np.sqrt(4096 / rows), 0.5, 1.0)),
     batch=256, gain=0.02, fall=1.0, last=1.0,
 )  # fmt: skip
 CLASSIFICATION = Task(
-    "classification", Probit, s0=1.0, units=100, average=0.999,
+    "classification", Probit, s0=GAUGE["classification"], units=100, average=0.999,
     decay=lambda d: d / 40, cycle_rate=lambda rows: 1.0, batch=512,
     gain=0.01, fall=0.25, share=0.05, least=0.001,
 )  # fmt: skip

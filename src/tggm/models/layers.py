@@ -57,7 +57,16 @@ from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 
 from tggm import formulas
-from tggm.formulas import LayerMoments, Triple, gauss_hermite, unit_averages, unit_nodes, weighted_sum
+from tggm.formulas import (
+    N_SUMS,
+    N_WAVES,
+    LayerMoments,
+    Triple,
+    gauss_hermite,
+    unit_averages,
+    unit_nodes,
+    weighted_sum,
+)
 from tggm.models._many_outputs import LOG_2PI as LOG_2PI
 from tggm.models._many_outputs import many_outputs_log_density
 from tggm.special import log_ndtr, log_ndtr_interval
@@ -66,8 +75,6 @@ from tggm.special.probit import log_probit
 
 T = TypeVar("T")
 PARTS: dict[str, type[Any]] = {}  # by class name: model files contain the names of parts
-N_WAVES = 8  # of a column
-N_SUMS = 3  # of its waves
 FREQUENCY = 0.3  # deviation of the frequencies at the start of training
 AMPLITUDE = 0.5  # of the weights of waves: their sums have unit variance
 TERMS = {"float32": 6, "float64": 11}  # of the series of a sine, accurate to rounding

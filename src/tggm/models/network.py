@@ -4,7 +4,6 @@ Members of an ensemble are one model whose arrays have a leading axis.
 """
 
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 import jax
@@ -26,10 +25,6 @@ from tggm.models.layers import (
     stack_parts,
 )
 
-MOST = {"float32": 1e15, "float64": 1e20}  # largest size of an entry: sums of powers stay finite
-MARGIN = 1e3  # factor by which the product of the layers' largest weights may exceed `MOST`
-MOST_LOG_NOISE = {"float32": 80.0, "float64": 600.0}
-LEAST_LOG_NOISE = -600.0  # its exponential is positive in double precision, in which densities are computed
 NARROW = 16  # inputs up to which a model may start strongly nonlinear
 
 
@@ -65,28 +60,6 @@ class Model:
         """Return the model with some arrays replaced, converted to the types of the old ones."""
         own = self.arrays()
         return self.replaced(own | {name: np.asarray(a, own[name].dtype) for name, a in arrays.items()})
-
-    def check(self, dtype: Any) -> None:
-        """Raise for NumPy arrays whose squares or products overflow in this precision or their own.
-
-        The bounds are far beyond what training reaches; predictions of larger arrays would be NaN.
-        """
-        arrays = self.arrays()
-        names = {np.dtype(dtype).name, *(np.asarray(a).dtype.name for a in arrays.values())}
-        narrow = min(names, key=MOST.__getitem__)
-        sizes = {name: float(np.abs(a).max()) for name, a in arrays.items()}
-        if not all(map(np.isfinite, sizes.values())):
-            raise ValueError("parameters must be finite")
-        # inputs are multiplied by the weights of one layer after another
-        together = prod(max(1.0, sizes[name]) for name, W in arrays.items() if np.ndim(W) > 2) / MARGIN
-        size = max(together, *sizes.values())
-        if size > MOST[narrow]:
-            raise ValueError(f"parameters reach {size:.3g}; at most {MOST[narrow]:g} is possible in {narrow}")
-        noise = np.asarray(arrays.get("likelihood.log_noise", 0.0))
-        if noise.min() < LEAST_LOG_NOISE or noise.max() > MOST_LOG_NOISE[narrow]:
-            raise ValueError(
-                f"the noise must be between exp({LEAST_LOG_NOISE:g}) and exp({MOST_LOG_NOISE[narrow]:g})"
-            )
 
 
 BASES = {"features": Features, "layers": Hidden, "likelihood": Likelihood}  # parts of a network

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tggm.arrays import Bools, Floats, Ints
+from tggm.data.standardise import WIDEST
 from tggm.tables.table import Table, TableError
 from tggm.tables.target_encoding import CodeSums, Outcomes, TargetEncoding, encode_codes, encode_out_of_fold
 from tggm.tables.text import Dates, day_first, limit
@@ -85,6 +86,11 @@ class Number(Column):
         decimal, unit = table.spelling(name)
         values, where = cls(name, 0.0, False, decimal, unit, marks)._read(table)
         known = values[~np.isnan(values)]
+        if (most := np.abs(known).max(initial=0.0)) > WIDEST:
+            raise TableError(
+                f"{table.source} has {most:.3g} in column {name!r}, whose sums overflow; divide it, or "
+                "leave the column out."
+            )
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
         return cls(name, fill, gaps, decimal, unit, marks, TargetEncoding.of(values, outcome))
@@ -319,6 +325,7 @@ def code_words(table: Table, name: str, levels: tuple[str, ...]) -> Ints:
 # ---- dates -----------------------------------------------------------------------------------------------
 
 YEAR = 365.2425  # days
+MOST_DAYS = 1e8  # from 1970: microseconds since then are 64-bit integers
 LENGTH = {"year": YEAR, "week": 7.0, "day": 1.0}  # days of each cycle
 
 
@@ -339,6 +346,8 @@ class DateColumn(Column):
     def __post_init__(self) -> None:
         if not set(self.parts) <= set(LENGTH):
             raise ValueError(f"the parts of a date must be some of {', '.join(LENGTH)}")
+        if abs(self.origin) > MOST_DAYS or abs(self.fill) > MOST_DAYS / YEAR:
+            raise ValueError(f"origin and median of a date must be within {MOST_DAYS:g} days of 1970")
 
     @classmethod
     def of(cls, table: Table, name: str) -> "DateColumn":

@@ -331,5 +331,5 @@ class _Members:
 
     def _call(self, function: Any, part: Any, shared: Any, counts: Any) -> Any:
         # accelerators would round the factors of a product to 10 bits
-        with jax.enable_x64(self._double), jax.default_matmul_precision("highest"):
+        with jax.debug_nans(False), jax.enable_x64(self._double), jax.default_matmul_precision("highest"):
             return jax.block_until_ready(function(*self._static, *part, *shared, *counts))
