@@ -4,11 +4,21 @@ Those that train for several seconds run in `make test-all`; tests of the packag
 """
 
 import importlib.util
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.model_selection import KFold
 from tools.notebooks import SCRIPTS
 
+import tggm
+from tests.estimators.small import abs_table, small_regressor
+from tggm import TGGMRegressor
+
+FAST = {"n_members": 2, "max_epochs": 2}
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -23,6 +33,49 @@ def load(name):
 def test_examples_import_and_have_at_most_40_lines(name):
     assert callable(load(name).main)
     assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 40
+
+
+def test_a_model_is_predicted_by_mlflow_as_whole_distributions(tmp_path, monkeypatch):
+    """Use a stand-in for MLflow, which calls `load_context` and `predict` in this way."""
+    pyfunc = SimpleNamespace(PythonModel=object)
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(pyfunc=pyfunc))
+    monkeypatch.setitem(sys.modules, "mlflow.pyfunc", pyfunc)
+    X, y = abs_table()
+    model = small_regressor(max_epochs=2).fit(X, y)
+    tggm.save(model, tmp_path / "m.tggm")
+    served = load("mlflow_model").Distributions()
+    served.load_context(SimpleNamespace(artifacts={"model": tmp_path / "m.tggm"}))
+    found = served.predict(None, X, {"quantiles": [0.1, 0.9]})
+    assert list(found) == ["mean", "std", "q0.1", "q0.9"]
+    np.testing.assert_allclose(found["q0.9"], model.predict_dist(X).ppf(0.9))
+
+
+def test_trials_of_optuna_are_scored_by_the_crps():
+    X, y = abs_table()
+    sizes = {"units": 6, "layers": 1}
+    trial = SimpleNamespace(
+        suggest_int=lambda name, *_, **__: sizes[name], suggest_float=lambda *_, **__: 1.0
+    )
+    settings = {"n_members": 2, "max_epochs": 2, "batch_size": 32}
+    score = load("optuna_search").objective(trial, X, y, **settings)
+    model = TGGMRegressor(hidden=(6,), weight_decay=1.0, random_state=0, **settings)
+    parts = [model.fit(X[a], y[a]).predict_dist(X[b]).crps(y[b]).mean() for a, b in KFold(3).split(X)]
+    assert score == pytest.approx(np.mean(parts), rel=1e-3)
+
+
+def test_skpro_gets_the_quantiles_of_each_row(monkeypatch):
+    base = type(
+        "Base", (), {"__init__": lambda self: None, "get_params": lambda self: {**FAST, "random_state": 0}}
+    )
+    given = SimpleNamespace(Empirical=lambda draws, index, columns: draws, BaseProbaRegressor=base)
+    for name in ("skpro", "skpro.distributions", "skpro.regression", "skpro.regression.base"):
+        monkeypatch.setitem(sys.modules, name, given)
+    X, y = abs_table()
+    rows, target = pd.DataFrame(X), pd.DataFrame({"y": y})
+    model = load("skpro_adapter").SkproRegressor(**FAST, random_state=0)._fit(rows, target)
+    draws = model._predict_proba(rows[:5])
+    assert draws.shape == (999 * 5, 1)
+    np.testing.assert_allclose(draws.xs(3, level=1)["y"].mean(), model.model_.predict(rows[3:4]), atol=0.02)
 
 
 def test_skew_normal():

@@ -27,7 +27,7 @@ from tggm.tables.transformer import CHOICES
 OURS = "this model"
 LEAST = 1e-15  # probability of a label, so that one row cannot make a score infinite
 CLEAR = 2.0  # standard errors above which a difference is reported
-NAMES = {"rmse": "RMSE", "error": "error", "log_score": "log-score", "crps": "CRPS"}
+NAMES = {"rmse": "RMSE", "error": "error", "log_score": "log-likelihood", "crps": "CRPS"}
 MARKS = {None: " ", "better": "+", "worse": "-", "even": "="}
 Result = dict[str, dict[str, Any]]  # by model and measure, as in the JSON output
 
