@@ -73,11 +73,14 @@ def test_a_search_compiles_one_program_and_processes_give_the_same_scores():
     grid = {"learning_rate": [0.003, 0.01, 0.03], "weight_decay": [0.1, 1.0]}
     jax.monitoring.register_event_duration_secs_listener(listener)
     try:
+        GridSearchCV(plain, {"learning_rate": [0.02]}, cv=KFold(3)).fit(rows, rows[:, 0])
+        first = len(compiled)
         one = GridSearchCV(plain, grid, cv=KFold(3)).fit(rows, rows[:, 0])
     finally:
         jax.monitoring.unregister_event_duration_listener(listener)
     assert len(one.cv_results_["params"]) == 6
     assert 1 <= sum("chunk" in name for name in compiled) <= 4  # folds and the whole table share a shape
+    assert len(compiled) == first  # other settings compile nothing
     best = {name: [value] for name, value in one.best_params_.items()}
     # fresh processes, without the tests' double precision: single precision does not depend on it
     two = GridSearchCV(plain, best, cv=KFold(3), n_jobs=2, refit=False)

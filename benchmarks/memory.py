@@ -1,0 +1,53 @@
+"""Measure the largest resident memory of a fit and a prediction, each in a new process.
+
+    python benchmarks/memory.py
+
+The defaults are fitted to 1,000 rows of 10 columns, and to 20,000 rows of 20 columns in ten classes; 1,000
+rows are predicted. "import" imports the package and JAX only. Writes benchmarks/results/memory.json.
+"""
+
+import resource
+import sys
+import time
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from store import BENCHMARKS, keep
+
+CASES = {"import": (0, 0, 0), "1,000 rows": (1000, 10, 0), "ten classes, 20,000 rows": (20_000, 20, 10)}
+
+
+def measured(case: str) -> dict[str, Any]:
+    """Fit one table in this process; `rows`, columns and classes are those of the case."""
+    from tggm import TGGMClassifier, TGGMRegressor
+
+    rows, columns, classes = CASES[case]
+    clock = time.process_time()
+    if rows:
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((rows, columns))
+        scores = np.sin(2 * X) @ rng.standard_normal((columns, max(classes, 1)))
+        noise = 0.5 * rng.standard_normal(scores.shape)
+        if classes:
+            TGGMClassifier(random_state=0).fit(X, (scores + noise).argmax(1)).predict_proba(X[:1000])
+        else:
+            TGGMRegressor(random_state=0).fit(X, (scores + noise)[:, 0]).predict(X)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"case": case, "resident_MiB": round(peak / 1024), "cpu_s": time.process_time() - clock}
+
+
+def main() -> None:
+    runs = []
+    for case in CASES:
+        with get_context("spawn").Pool(1) as pool:  # a separate process
+            runs.append(pool.apply(measured, (case,)))
+        print(runs[-1], flush=True)
+    keep(BENCHMARKS / "memory.json", runs)
+
+
+if __name__ == "__main__":
+    main()
