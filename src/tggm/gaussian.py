@@ -193,7 +193,8 @@ def _as_precision(precision: Precision | ArrayLike) -> Precision:
 class Moments:
     """The result of an engine for each row.
 
-    `kind` describes `log_z`: "exact", a lower "bound", an "estimate", or absent ("sample").
+    `kind` describes `log_z`: "exact", a lower "bound", an "estimate", or absent ("sample"). Errors of random
+    engines are 99.9 % bounds; they are absent for approximations without an error statement.
     """
 
     mean: Array  # (..., m) E[h]
@@ -202,5 +203,7 @@ class Moments:
     converged: Array  # (...,) bool
     n_iter: Array  # (...,) iterations of the row
     kind: str = field(default="estimate", metadata={"static": True})
-    log_z_error: Array | None = None  # (...,) one standard error of log_z, if it is random
+    log_z_error: Array | None = None  # (...,) largest error of log_z
+    mean_error: Array | None = None  # (..., m) largest errors of the means
+    ess: Array | None = None  # (..., m) effective number of independent draws for the means
     draws: Array | None = None  # (n, ..., m) samples, if the engine draws
