@@ -1,8 +1,8 @@
 """Find columns, alone or in pairs, from which the target can be computed.
 
 Candidates are columns, and the products, quotients, sums and differences of two columns of numbers. The R² of
-a candidate is the largest of four: that of the straight line, and of the mean target of five rows on either
-side in the order of the candidate; each for the targets, and for ranks. No row is among its own neighbours.
+a candidate is the larger of that of the rank correlation, and of the mean rank of the targets of five rows on
+either side in the order of the candidate; classes have indicators. No row is among its own neighbours.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def leak_notes(columns: Sequence[Column], X: Floats, outcome: Outcomes) -> list[
     known = np.flatnonzero(~np.isnan(outcome.values).any(1))
     rows = np.random.default_rng(0).permutation(known)[:MOST_ROWS]
     outcome = outcome._replace(values=outcome.values[rows, :MOST_OUTPUTS])
-    if len(rows) < LEAST_ROWS or np.abs(outcome.values).max() > 1e150:  # squares overflow
+    if len(rows) < LEAST_ROWS:
         return []
     values = _values(columns, X[rows])
     rating = r_squared(values, outcome)
@@ -66,24 +66,18 @@ def r_squared(values: Candidates, outcome: Outcomes) -> dict[str, float]:
         return {}
     x = np.array(list(values.values()))
     x = np.where(np.isfinite(x), x, np.nan)
-    order = np.argsort(x, axis=1)  # gaps last
-    x = np.take_along_axis(x, order, axis=1)
-    known, place = ~np.isnan(x), np.broadcast_to(np.arange(float(x.shape[1])), x.shape)
-    found = [_r_squared(x, y[order], known) for y in outcome.values.T]
-    if outcome.is_class:
-        best = np.min(found, axis=0)
-    else:
-        ranked = [_r_squared(place, rankdata(y)[order], known) for y in outcome.values.T]
-        best = np.max([*found, *ranked], axis=0)
+    order, known = np.argsort(x, axis=1), np.sort(~np.isnan(x), axis=1)[:, ::-1]  # gaps last
+    targets = outcome.values if outcome.is_class else rankdata(outcome.values, axis=0)
+    found = [_r_squared(y[order], known) for y in targets.T]
+    best = np.min(found, axis=0) if outcome.is_class else np.max(found, axis=0)
     return dict(zip(values, best.tolist(), strict=True))
 
 
-def _r_squared(x: Floats, y: Floats, known: Bools) -> Floats:
-    """Return the larger R² of the line and of neighbours, (candidates,), for rows sorted by x."""
-    n = known.sum(1)
+def _r_squared(y: Floats, known: Bools) -> Floats:
+    """Return the larger R² of places and of neighbours, (candidates,), for rows sorted by the candidate."""
+    n, place = known.sum(1), np.broadcast_to(np.arange(float(known.shape[1])), known.shape)
     with np.errstate(all="ignore"):  # R² is 0 for constants and few rows
-        x, y = (np.where(known, a, 0.0) / np.abs(np.where(known, a, 0.0)).max(1)[:, None] for a in (x, y))
-        x, y = (np.where(known, a - (a.sum(1) / n)[:, None], 0.0) for a in (x, y))
+        x, y = (np.where(known, a - (a.sum(1, where=known) / n)[:, None], 0.0) for a in (place, y))
         total = (y**2).sum(1)
         line = (x * y).sum(1) ** 2 / ((x**2).sum(1) * total)
         line = 1 - (1 - line) * (n - 1) / (n - 3)
