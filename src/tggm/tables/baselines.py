@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TITLES = {"model": "this model", "linear": "linear model", "naive": "no inputs"}
 BINS = 15  # of the calibration error
 Figures = dict[str, dict[str, float]]  # scores by model ("model", "linear", "naive") and measure
-MOST_NUMBERS = 200_000  # coefficients; a larger linear baseline is not stored
+MOST_NUMBERS = 200_000  # coefficients that a model file can store
 _TINY = float(np.finfo(np.float64).tiny)
 _LEAST = np.log(1e-12)  # smallest log-probability of a class
 
@@ -41,39 +41,36 @@ class Baselines:
     """The numbers of both baselines; a classification has one output per class."""
 
     naive: Floats  # (mean, variance), or log-frequencies of the classes
-    coef: Floats | None = None  # (outputs, features)
-    intercept: Floats | None = None  # (outputs,)
-    variance: float | None = None  # of the linear regression
+    coef: Floats  # (outputs, features)
+    intercept: Floats  # (outputs,)
+    variance: float = 1.0  # of the linear regression
 
     def check(self, width: int, is_class: bool) -> None:
         """Raise ValueError unless these are baselines for this number of features."""
-        naive, variance = self.naive, 1.0 if self.variance is None else self.variance
-        if naive.ndim != 1 or not (is_class or (len(naive) == 2 and naive[1] > 0 and variance > 0)):
+        naive = self.naive
+        if naive.ndim != 1 or not (is_class or (len(naive) == 2 and naive[1] > 0 and self.variance > 0)):
             raise ValueError("the baselines of a regression must have a mean and positive variances")
         outputs = len(naive) if is_class else 1
-        shapes = [None if a is None else a.shape for a in (self.coef, self.intercept)]
-        if shapes not in ([None, None], [(outputs, width), (outputs,)]):
+        shapes = self.coef.shape, self.intercept.shape
+        if shapes != ((outputs, width), (outputs,)):
             raise ValueError(f"its linear baseline has shapes {shapes} for {width} inputs")
 
     def predictions(self, X: Floats, is_class: bool) -> dict[str, Any]:
         """Return predictive distributions, or log-probabilities of the classes, (rows, classes)."""
-        score: Any = None
-        if self.coef is not None and self.intercept is not None:
-            score = X @ self.coef.T + self.intercept
+        score = X @ self.coef.T + self.intercept
         if is_class:
-            found = {} if score is None else {"linear": np.maximum(log_softmax(score, axis=1), _LEAST)}
-            return found | {"naive": np.tile(self.naive, (len(X), 1))}
-        pairs = {"naive": (np.full(len(X), self.naive[0]), self.naive[1])}
-        pairs |= {} if score is None else {"linear": (score[:, 0], self.variance)}
+            linear = np.maximum(log_softmax(score, axis=1), _LEAST)
+            return {"linear": linear, "naive": np.tile(self.naive, (len(X), 1))}
+        mean = np.full_like(score[:, 0], self.naive[0])
         return {
-            name: GaussianMixture(mean[None, :], np.full((1, len(X)), var))
-            for name, (mean, var) in pairs.items()
+            "naive": GaussianMixture(mean[None, :], np.full_like(mean, self.naive[1])[None, :]),
+            "linear": GaussianMixture(score.T, np.full_like(score.T, self.variance)),
         }
 
 
 def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | None:
-    """Fit both baselines, or return None if numbers overflow, for example squares of huge inputs."""
-    variance = None
+    """Fit both baselines; return None if numbers overflow, or if there are too many to be stored."""
+    variance = 1.0
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop early
         shift, scale = X.mean(0), X.std(0)
@@ -93,10 +90,8 @@ def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | Non
             variance = max(float(-model.best_score_), _TINY)
         coef = coef / scale[None, :]
         intercept = intercept - coef @ shift
-    numbers = [naive, coef, intercept, *([] if variance is None else [variance])]
-    if not all(np.isfinite(a).all() for a in numbers):
-        return None
-    return Baselines(naive) if coef.size > MOST_NUMBERS else Baselines(naive, coef, intercept, variance)
+    finite = all(np.isfinite(a).all() for a in (naive, coef, intercept, variance))
+    return Baselines(naive, coef, intercept, variance) if finite and coef.size <= MOST_NUMBERS else None
 
 
 def predictions(model: "BaseEstimator", rows: Any, baselines: Baselines | None, X: Floats) -> dict[str, Any]:
@@ -110,15 +105,13 @@ def predictions(model: "BaseEstimator", rows: Any, baselines: Baselines | None, 
 def positive_class(classes: Any, frequency: Any, given: Any = None) -> int | None:
     """Return the position of the positive one of two classes: the given one, or the rarer one."""
     names = [str(label) for label in classes]
-    if given is not None and len(names) != 2:
-        raise TableError("a positive class is for targets of two classes; leave it out.")
-    if given is not None and str(given) not in names:
-        raise TableError(f"the positive class must be {' or '.join(names)}; got {str(given)!r}.")
+    if given is None:
+        return int(frequency[1] <= frequency[0]) if len(names) == 2 else None
     if len(names) != 2:
-        return None
-    if given is not None:
-        return names.index(str(given))
-    return int(frequency[1] <= frequency[0])
+        raise TableError("a positive class is for targets of two classes; leave it out.")
+    if str(given) not in names:
+        raise TableError(f"the positive class must be {' or '.join(names)}; got {str(given)!r}.")
+    return names.index(str(given))
 
 
 def score_all(
