@@ -113,33 +113,22 @@ def from_batches(
         for batch in found:
             if not isinstance(batch, tuple | list) or len(batch) != 2:
                 raise ValueError(f"`batches` must yield pairs (X, y); got a {type(batch).__name__}.")
-            X, y = as_array("X", batch[0]), as_array("y", batch[1])
-            _require_shapes(X, y)
-            yield Piece(start, X, y)
+            X, y = batch
+            yield Piece(start, X, y)  # `check_pieces` checks both
             start += len(X)
 
     return Stream(pieces, block_rows=block_rows)
 
 
-class Form(NamedTuple):
-    """Properties that all pieces of a source must share."""
-
-    columns: int  # of X
-    outputs: tuple[int, ...]  # shape of one row of y
-    kind: str  # of y: numbers or text
-
-    @classmethod
-    def of(cls, piece: Piece) -> "Form":
-        """Return the form of a piece whose arrays were checked."""
-        y = piece.y
-        text = isinstance(y.flat[0], str) if y.dtype == object else y.dtype.kind in "UST"
-        return cls(piece.X.shape[1], y.shape[1:], "text" if text else "numbers")
-
-    def __str__(self) -> str:
-        return f"{self.columns} columns and targets of shape {self.outputs} ({self.kind})"
+def _form(piece: Piece) -> str:
+    """Describe what all pieces of a source must share."""
+    y = piece.y
+    text = isinstance(y.flat[0], str) if y.dtype == object else y.dtype.kind in "UST"
+    kind = "text" if text else "numbers"
+    return f"{piece.X.shape[1]} columns and targets of shape {y.shape[1:]} ({kind})"
 
 
-def check_pieces(pieces: Iterable[Piece], is_class: bool, form: Form | None = None) -> Iterator[Piece]:
+def check_pieces(pieces: Iterable[Piece], is_class: bool, form: str = "") -> Iterator[Piece]:
     """Yield the pieces as arrays of numbers or labels, without empty ones; raise if their forms differ."""
     for raw in pieces:
         X, y = as_array("X", raw.X), as_array("y", raw.y)
@@ -148,8 +137,8 @@ def check_pieces(pieces: Iterable[Piece], is_class: bool, form: Form | None = No
             continue
         X = as_numbers("X", X, raw.start)
         piece = Piece(raw.start, X, _as_labels(y, raw.start) if is_class else as_numbers("y", y, raw.start))
-        found = Form.of(piece)
-        form = found if form is None else form
+        found = _form(piece)
+        form = form or found
         if found != form:
             raise ValueError(
                 f"every batch and pass must have the same columns and the same kind of targets; from row "
@@ -242,14 +231,15 @@ class Survey:
     is_class: bool
     X: Extent | None = None
     y: Extent | None = None
-    form: Form | None = None
+    form: str = ""
+    flat: bool = False  # whether `y` has one dimension
     classes: Any = None
     _hash: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     _rows: Any = None
 
     def add(self, piece: Piece) -> None:
         """Add a piece."""
-        self.form = Form.of(piece)
+        self.form, self.flat = _form(piece), piece.y.ndim == 1
         found = _measure("X", piece.X, piece.start)
         self.X = found if self.X is None else self.X.merge(found)
         if self.is_class:
@@ -258,9 +248,6 @@ class Survey:
         else:
             found = _measure("y", piece.y.reshape(len(piece.X), -1), piece.start)
             self.y = found if self.y is None else self.y.merge(found)
-        self._hold_out(piece)
-
-    def _hold_out(self, piece: Piece) -> None:
         hashes = hash_rows(self.seed, piece.start + np.arange(len(piece.X)))
         kept = hashes <= self._hash.max() if len(self._hash) >= HELD_ROWS else np.ones(len(hashes), np.bool_)
         new = [hashes[kept], piece.X[kept], piece.y[kept]]
@@ -273,11 +260,6 @@ class Survey:
     def count(self) -> int:
         """Return the number of rows."""
         return 0 if self.X is None else int(self.X.mass)
-
-    @property
-    def flat(self) -> bool:
-        """Return whether `y` has one dimension."""
-        return self.form is not None and not self.form.outputs
 
     def held(self, fraction: float) -> tuple[NDArray[Any], NDArray[Any], np.uint64]:
         """Return the held-out inputs and targets, and the upper bound of the hashes of held-out rows."""
