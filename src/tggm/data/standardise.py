@@ -161,9 +161,9 @@ def require_moderate(values: NDArray[Any], what: str, remedy: str) -> None:
 def require_squares(deviations: Floats, means: Floats | float = 0.0) -> Floats:
     """Return the deviations of targets; raise if a square of one or of a mean overflows, or vanishes."""
     for values, wrong, what, remedy in (
-        ("mean", np.abs(means) > SQUARED, "overflows", "divide"),
         ("standard deviation", deviations > SQUARED, "overflows", "divide"),
         ("standard deviation", deviations < 1 / SQUARED, "vanishes", "multiply"),
+        ("mean", np.abs(means) > SQUARED, "overflows", "divide"),
     ):
         if np.any(wrong):
             value = np.atleast_1d(means if values == "mean" else deviations)[np.atleast_1d(wrong)][0]
