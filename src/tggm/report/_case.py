@@ -109,10 +109,9 @@ def examine(
         if not given.named:  # an array: its columns are in the order of those of the fit
             given = Table(given.source, dict(zip(described.names, given.columns.values(), strict=False)))
         names = described.feature_names
-        words = {name: (tuple(at.values()), tuple(at)) for name, at in described.groups.items()}
         ends = np.cumsum([0, *(len(column.features) for column in described.columns)]).tolist()
         features = tuple(
-            Feature(column.name, *words.get(column.name, (tuple(range(begin, end)),)))
+            Feature(column.name, tuple(range(begin, end)), column.categories)
             for column, (begin, end) in zip(described.columns, pairwise(ends), strict=True)
         )
     if known.ndim != 1 or len(known) != len(given) or not len(known):

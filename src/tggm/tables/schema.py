@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from itertools import count, islice
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -59,24 +58,6 @@ class Preparation:
     def feature_names(self) -> list[str]:
         """Return the names of the model's inputs."""
         return [name for column in self.columns for name in column.features]
-
-    @property
-    def groups(self) -> dict[str, dict[str, int]]:
-        """Return the inputs of each column of words: the position of each category."""
-        at = self._positions()
-        return {
-            c.name: dict(zip(c.categories, at[c.name], strict=True)) for c in self.columns if c.categories
-        }
-
-    @property
-    def parts(self) -> dict[str, tuple[int, ...]]:
-        """Return the positions of the inputs of each other column that has several."""
-        at = self._positions()
-        return {c.name: at[c.name] for c in self.columns if len(at[c.name]) > 1 and not c.categories}
-
-    def _positions(self) -> dict[str, tuple[int, ...]]:
-        places = count()
-        return {c.name: tuple(islice(places, len(c.features))) for c in self.columns}
 
 
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
