@@ -1,10 +1,7 @@
 """Files to tables: CSV, Parquet and Excel, and the message for files that cannot be read."""
 
-import bz2
 import csv
-import gzip
 import io
-import lzma
 import sys
 import zipfile
 
@@ -100,7 +97,7 @@ def parquet(columns):
         (b'a,b\n"1,2\n', "not valid CSV at line"),
         (b"a,b\n\x00\x01\x02,3\n", "is a binary file"),
         (b"PK\x03\x04rest", "is a spreadsheet or a zip archive"),
-        (b"\x1f\x8brest", "is compressed, but damaged"),
+        (b"\x1f\x8brest", "is compressed; unpack it with gunzip"),
         (b"a,b\n\xe9,1\n", "not UTF-8 text.*--encoding latin-1"),
         (b"PAR1 and nothing else", "damaged Parquet file"),
         (parquet({"a": pa.array([], pa.int64())}), "has no rows"),
@@ -128,11 +125,8 @@ def test_missing_files_folders_and_wrong_options_are_rejected(tmp_path):
             read_table(str(path), **options)
 
 
-def test_compressed_files_and_encodings(tmp_path):
+def test_encodings(tmp_path):
     text = "größe,b\n1,ü\n2,ö\n"
-    for module in (bz2, gzip, lzma):
-        table = read_table(write(tmp_path, module.compress(text.encode()), f"t.csv.{module.__name__}"))
-        assert table.names == ["größe", "b"]
     assert read_table(write(tmp_path, text.encode("utf-16"))).names == ["größe", "b"]
     latin = write(tmp_path, text.encode("latin-1"))
     assert read_table(latin, encoding="latin-1").words("b").tolist() == ["ü", "ö"]
@@ -158,7 +152,6 @@ def book(tmp_path):
     with pd.ExcelWriter(path) as out:
         FRAME.to_excel(out, sheet_name="first", index=False)
         pd.DataFrame({"x": [1, 2]}).to_excel(out, sheet_name="second")
-        pd.DataFrame().to_excel(out, sheet_name="empty", index=False)
         pd.DataFrame({"x": []}).to_excel(out, sheet_name="names", index=False)
     return path
 
@@ -185,10 +178,7 @@ def test_excel_and_csv_give_the_same_numbers(book, tmp_path):
 
 def test_a_sheet_by_its_name(book):
     assert read_table(book, sheet="second").names == ["column 1", "x"]
-    for sheet, message in (
-        ("third", "no sheet 'third'; it has 'first', 'second'"), ("empty", "has an empty sheet"),
-        ("names", "column names but no rows"),
-    ):  # fmt: skip
+    for sheet, message in (("third", "no sheet 'third'; it has 'first', 'second'"), ("names", "has no rows")):
         with pytest.raises(TableError, match=message):
             read_table(book, sheet=sheet)
 

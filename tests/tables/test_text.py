@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tggm.tables import Table, TableError
-from tggm.tables.text import Spelling, are_dates, day_first, parse_dates, spelling_of
+from tggm.tables.text import are_dates, day_first, parse_dates, spelling_of
 
 MANY = [str(100 + k * k) for k in range(12)]
 
@@ -53,7 +53,6 @@ def test_words_are_not_read_as_numbers(given):
 def test_the_given_decimal_mark_decides_if_no_word_shows_it():
     assert spelling_of(["1,234"], ",").value("1,234") == 1.234
     assert spelling_of(["1,234"], ".").value("1,234") == 1234
-    assert Spelling(",").value("1.5") == 1.5
 
 
 def test_an_error_lists_all_words_that_are_not_numbers_by_their_row_in_the_file():

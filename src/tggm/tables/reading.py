@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,11 @@ from tggm.tables.table import Table, TableError, stack_tables
 from tggm.tables.text import GAPS, LONGEST, Words, clean_words
 
 DELIMITERS = ",;\t|"
-_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}  # first bytes, module
 _UNREADABLE = {
     b"PK\x03\x04": "is a spreadsheet or a zip archive; export the sheet as CSV or .xlsx",
     b"\xd0\xcf\x11\xe0": "is an old spreadsheet; export the sheet as CSV",
     b"SQLite": "is a database; export the table as CSV",
+    b"\x1f\x8b": "is compressed; unpack it with gunzip",
 }
 SAMPLED_GROUPS, SAMPLED_ROWS = 8, 20_000  # of a folder, used to learn columns; rows of each group
 _BLOCK_BYTES = 2**24  # read at a time; a line must be shorter
@@ -44,7 +43,7 @@ def read_table(
     encoding: str | None = None,
     sheet: str | None = None,
 ) -> Table:
-    """Read a CSV, Parquet or Excel file, compressed or not, by its content; ``-`` is standard input.
+    """Read a CSV, Parquet or Excel file, by its content; ``-`` is standard input.
 
     `missing` are words that mark a gap, besides `GAPS`. For CSV files the delimiter is by default found from
     the first line (comma, semicolon, tab, bar), and the encoding is UTF-8, or UTF-16 with a byte order mark.
@@ -52,12 +51,6 @@ def read_table(
     """
     name = "standard input" if path == "-" else path
     content = _read(path)
-    for magic, module in _COMPRESSED.items():
-        if content.startswith(magic):
-            try:
-                content = import_module(module).decompress(content)
-            except Exception:  # each module has its own types
-                raise TableError(f"{name} is compressed, but damaged; fetch it again.") from None
     is_excel = content.startswith(b"PK\x03\x04") and b"xl/workbook.xml" in content
     if sheet is not None and not is_excel:
         raise TableError(f"{name} is not an Excel file; leave --sheet out.")
@@ -229,13 +222,10 @@ def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str
             ) from None
     if frame is None:
         raise TableError(f"{name} has no sheet {sheet!r}; it has {', '.join(map(repr, known))}.")
-    if not len(frame.columns):
-        raise TableError(f"{name} has an empty sheet; name another with --sheet.")
-    if not len(frame):
-        raise TableError(f"{name} has column names but no rows; there is nothing to work on.")
     labels = enumerate((str(label).strip() for label in frame.columns), start=1)
     frame.columns = [f"column {k}" if label.startswith("Unnamed: ") else label for k, label in labels]
-    return as_table(frame, missing, name)
+    with _table_errors():
+        return as_table(frame, missing, name)
 
 
 def _read_parquet(read: Callable[[], Any], name: str, missing: Sequence[str]) -> Table:

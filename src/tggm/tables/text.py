@@ -84,12 +84,10 @@ class Spelling(NamedTuple):
         parts = _PARTS.fullmatch(word.strip())
         if parts is None or not _units(parts) <= {self.unit}:
             return None
-        digits, decimal = parts["digits"], self.decimal
-        if not _DIGITS[decimal].fullmatch(digits):  # it may be 1.5 among decimal commas
-            if decimal == "." or "," in digits or not _DIGITS["."].fullmatch(digits):
-                return None
-            decimal = "."
-        value = float(re.sub(rf"[^\d{decimal}eE+-]", "", digits).replace(",", "."))
+        digits = parts["digits"]
+        if not _DIGITS[self.decimal].fullmatch(digits):
+            return None
+        value = float(re.sub(rf"[^\d{self.decimal}eE+-]", "", digits).replace(",", "."))
         return value if np.isfinite(value) else None
 
 
