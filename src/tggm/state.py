@@ -109,7 +109,9 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
         raise ValueError(f"{len(classes)} labels for {n} classes")
     if (classes is None) != regression:
         raise ValueError("a classifier needs labels, and a regressor must have none")
-    flat = _true_or_false(meta, "vector_target")
+    flat = meta["vector_target"]
+    if not isinstance(flat, bool) or not isinstance(meta["converged"], bool):
+        raise ValueError("vector_target and converged must be true or false")
     if flat and n != 1 and regression:
         raise ValueError(f"the target is a vector, but there are {n} outputs")
     pools = tuple(checked_calibration(kind, numbers) for kind, *numbers in meta["calibration"])
@@ -172,13 +174,11 @@ def _require_history(arrays: Arrays, meta: Meta) -> None:
         raise ValueError("epochs of the learning curve must be positive and increasing")
     if min(arrays["best_epoch"].min(), arrays["undone"].min()) < 0:
         raise ValueError("the best epoch and the undone steps must not be negative")
-    _true_or_false(meta, "converged")
     if importances is None:
         return
-    if not isinstance(importances, list) or not all(type(value) in (int, float) for value in importances):
-        raise ValueError("importances must be a list of numbers")
-    if not np.isfinite(np.asarray(importances, np.float64)).all():
-        raise ValueError("importances must be finite")
+    numbers = isinstance(importances, list) and all(type(value) in (int, float) for value in importances)
+    if not numbers or not np.isfinite(np.asarray(importances, np.float64)).all():
+        raise ValueError("importances must be a list of finite numbers")
 
 
 def _feature_names(names: Any, n_features: int) -> list[str] | None:
@@ -189,10 +189,3 @@ def _feature_names(names: Any, n_features: int) -> list[str] | None:
     if len(names) != n_features:
         raise ValueError(f"{len(names)} feature names for {n_features} features")
     return names
-
-
-def _true_or_false(meta: Meta, name: str) -> bool:
-    """Return an entry that must be a JSON boolean."""
-    if not isinstance(meta[name], bool):
-        raise ValueError(f"{name} must be true or false")
-    return bool(meta[name])

@@ -38,8 +38,6 @@ def encode(arrays: Mapping[str, np.ndarray], model: Mapping[str, Any]) -> bytes:
         if array.dtype.name not in DTYPES:
             raise TypeError(f"array {name!r} has dtype {array.dtype}; a model file holds {', '.join(DTYPES)}")
         ordered[name] = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
-    if METADATA in ordered:
-        raise ValueError("an array must not be named '__metadata__'; safetensors reserves that name")
     text = _to_json({"schema": SCHEMA, "sha256": _digest(ordered, model), "model": dict(model)})
     content: bytes = save(ordered, {KEY: text})
     if int.from_bytes(content[:8], "little") > MAX_HEADER:
@@ -134,12 +132,6 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    with contextlib.suppress(OSError):  # not every system can synchronise a folder
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def require_replaceable(path: Path) -> None:

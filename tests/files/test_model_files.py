@@ -266,7 +266,6 @@ def test_saving_to_a_link_replaces_its_target(path, tmp_path):
         (Toy({"c": np.array([1j])}, META), "array 'c' has dtype complex128"),
         (Toy({}, {"hidden": lambda: 3}), "cannot be stored: Object of type function"),
         (Toy({}, {"hidden": float("nan")}), "cannot be stored: Out of range float"),
-        (Toy({"__metadata__": np.zeros(1)}, META), "must not be named '__metadata__'"),
         (Toy({}, {"hidden": "x" * 2**22}), "header exceeds 4194304 bytes"),
     ],
 )
