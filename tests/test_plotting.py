@@ -7,15 +7,8 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from tggm.explanation import Explanation, Importances
-from tggm.plotting import (
-    plot_calibration,
-    plot_explanation,
-    plot_fan,
-    plot_importances,
-    plot_pit,
-    plot_predicted,
-)
+from tggm.explanation import Importances
+from tggm.plotting import plot_calibration, plot_fan, plot_importances, plot_predicted
 
 
 class Gaussian:
@@ -67,14 +60,6 @@ def test_calibration_draws_coverage_by_counting(ax, rng):
     assert coverage[50] < 0.4  # intervals are half as wide as they should be
 
 
-def test_pit_histogram_is_a_density_of_the_cdf(ax, rng):
-    y = rng.normal(size=100)
-    plot_pit(Gaussian(np.zeros(100), 1.0), y, bins=4, ax=ax)
-    heights = [bar.get_height() for bar in ax.patches if bar.get_width() == 0.25]
-    quarters = np.digitize(y, stats.norm.ppf([0.25, 0.5, 0.75]))
-    assert_allclose(heights, np.bincount(quarters, minlength=4) / 25)
-
-
 def test_predicted_marks_the_rows_that_are_missed(ax):
     y = np.array([0.0, 1.0, 5.0])
     plot_predicted(Gaussian(np.array([0.1, 0.9, 2.0]), 1.0), y, level=0.9, ax=ax)
@@ -89,9 +74,7 @@ def test_errors_name_the_argument(ax):
     with pytest.raises(ValueError, match=r"`y` must have one value per row; got shape \(3, 2\)"):
         plot_calibration(dist, np.zeros((3, 2)), ax=ax)
     with pytest.raises(ValueError, match="`y` is empty"):
-        plot_pit(dist, [], ax=ax)
-    with pytest.raises(ValueError, match="`levels` must be probabilities between 0 and 1; got 90"):
-        plot_predicted(dist, np.zeros(3), level=90, ax=ax)
+        plot_calibration(dist, [], ax=ax)
 
 
 def test_a_new_figure_is_made_by_default_and_settings_do_not_change():
@@ -105,19 +88,7 @@ def test_a_new_figure_is_made_by_default_and_settings_do_not_change():
     pyplot.close(made.figure)
 
 
-def test_explanations_are_drawn_from_the_base_to_the_prediction():
-    found = Explanation(np.float64(2.0), np.array([[1.0, -0.5, 0.25]]), ("a", "b", "c"))
-    ax = plot_explanation(found, most=2)
-    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
-    assert_allclose(bars, [(2.0, 1.0), (3.0, -0.5), (2.5, 0.25)])
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "1 others"]
-    several = Explanation(np.array([0.0, 1.0]), np.array([[[0.0, 3.0], [0.0, -1.0]]]), ("a", "b"))
-    ax = plot_explanation(several, output=1)
-    assert_allclose([bar.get_width() for bar in ax.patches], [3.0, -1.0])
-
-
 def test_importances_are_drawn_largest_first():
     found = Importances(np.array([0.1, 0.5]), np.array([0.01, 0.02]), ("small", "large"))
-    ax = plot_importances(found, xlabel="loss")
+    ax = plot_importances(found)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["large", "small"]
-    assert ax.get_xlabel() == "loss"

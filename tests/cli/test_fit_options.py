@@ -16,7 +16,6 @@ from tggm.cli.training import (
     FitOptions,
     Progress,
     build_estimator,
-    rare_classes,
     split,
     split_rows,
 )
@@ -133,13 +132,6 @@ def test_held_out_rows_are_stratified_by_class():
     assert [int(np.sum(y[test] == c)) for c in "abcd"] == [20, 4, 1, 0]
     train, _ = split(y, 0.9, 0, stratified=True)
     assert set(y[train]) == set("abcd")
-
-
-def test_rare_classes_are_noted():
-    kind = Target("kind", "classification")
-    assert rare_classes(np.repeat(["a", "b"], [9, 5]), kind) == []
-    (note,) = rare_classes(np.repeat(["a", "b"], [9, 4]), kind)
-    assert note == "kind: classes of fewer than 5 rows are hard to learn ('b')"
 
 
 def test_settings_depend_on_the_number_of_rows_unless_given():

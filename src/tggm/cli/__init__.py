@@ -168,7 +168,7 @@ def whole(least: int) -> Callable[[str], Any]:
 
 def parser() -> Parser:
     """Return the parser of all commands; options of several commands are in parent parsers."""
-    model, data, out, text, rows, labels, training, csv = (Parser(add_help=False) for _ in range(8))
+    model, data, out, text, labels, training, csv = (Parser(add_help=False) for _ in range(7))
     model.option("model", metavar="MODEL", help="file written by tggm fit; - reads stdin")
     data.option("data", metavar="DATA", help="CSV, Parquet or Excel file; - reads stdin")
     data.option("--delimiter", help="separator of a CSV file; detected by default")
@@ -185,7 +185,6 @@ def parser() -> Parser:
     out.option("--quiet", action="store_true", help="print no notes and no progress")
     text.option("--json", action="store_true", help="write JSON, for programs")
     csv.option("--escape-formulas", action="store_true", help="put ' before text that a spreadsheet computes")
-    rows.option("--strict", action="store_true", help="reject unknown categories and new missing values")
     labels.option("--positive", metavar="CLASS", help="one of two classes; the rarer one by default")
     labels.option("--threshold", type=PROBABILITY, metavar="P",
                   help="smallest probability to choose the positive class")  # fmt: skip
@@ -241,22 +240,21 @@ def parser() -> Parser:
     fit.option("--lower", type=NUMBER, metavar="Y", help="least possible target; found by default")
     fit.option("--upper", type=NUMBER, metavar="Y", help="greatest possible target; found by default")
     fit.option("--checkpoint", metavar="FILE", help="file of the state of the fit, to resume it")
-    predict = command(commands.predict, [model, data, rows, labels, csv, out, text], "-")
+    predict = command(commands.predict, [model, data, labels, csv, out, text], "-")
     predict.option("--interval", **interval, help="probability of the intervals of a regression")
     predict.option("--quantiles", type=LEVELS, default=[], help="levels of quantiles, such as 0.05,0.5,0.95")
-    predict.option("--parts", action="store_true", help="add noise and disagreement of networks")
     predict.option("--guarantee", action="store_true", help="interval or set with guaranteed coverage")
     predict.option("--explain", action="store_true", help="add the contribution of each input")
     predict.option("--inputs", action="store_true", help="put the columns of DATA first")
-    evaluate = command(commands.evaluate, [model, data, rows, labels, out, text], "-")
+    evaluate = command(commands.evaluate, [model, data, labels, out, text], "-")
     evaluate.option("--groups", metavar="COLUMN", help="column for coverage by group")
     evaluate.option("--costs", type=COSTS, metavar="A,M",
                     help="costs of a false alarm and of a miss, to choose the threshold")  # fmt: skip
     evaluate.option("--censored", **censored)
-    command(commands.recalibrate, [model, data, rows, out], "recalibrated.tggm")
-    explain = command(commands.explain, [model, data, rows, out, text], "-")
+    command(commands.recalibrate, [model, data, out], "recalibrated.tggm")
+    explain = command(commands.explain, [model, data, out, text], "-")
     explain.option("--row", type=whole(1), metavar="N", help="explain only this row of DATA, from 1")
-    report = command(commands.report, [model, data, rows, out], "report.html")
+    report = command(commands.report, [model, data, out], "report.html")
     report.option("--title", help="heading of the page")
     report.option("--positive", metavar="CLASS", help="one of two classes; the rarer one by default")
     report.option("--groups", metavar="COLUMN", help="column for coverage by group")

@@ -111,9 +111,9 @@ def _summary(facts: dict[str, Any]) -> str:
 def predict(given: Any) -> None:
     """Predict each row of a table.
 
-    A regression gives mean, standard deviation, a central interval and, on request, quantiles and the two
-    parts of the deviation; a classification gives the most probable class and the probability of each. With
-    --explain, a base and the contributions of the columns add up to the mean, or to the class's probability.
+    A regression gives mean, standard deviation, a central interval and, on request, quantiles; a
+    classification gives the most probable class and the probability of each. With --explain, a base and the
+    contributions of the columns add up to the mean, or to the class's probability.
     """
     check_output(given.output, given.force, given.model, given.data)
     from tggm.cli.predictions import copied_columns, predicted_columns, read_inputs

@@ -64,13 +64,11 @@ def read_inputs(given: Any, *, targets: bool = False) -> Inputs:
         groups = table.numbers_or_none(name)
         groups = np.asarray(table.words(name), object) if groups is None else groups
     names = [column.name for column in model.table_.columns_]
-    if given.strict:
-        table.require(names)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         table = table.completed(names)
     notes += [str(warning.message) for warning in found]
-    notes += encoding_notes(model, table, strict=given.strict)
+    notes += encoding_notes(model, table)
     for note in () if given.quiet else notes:
         say(f"note: {note}")
     return Inputs(model, stored, table, y, notes, positive, threshold, groups)
@@ -162,9 +160,6 @@ def _numbers(inputs: Inputs, rows: Table, given: Any) -> Columns:
         except ValueError as error:
             raise CommandError(f"{error} {_FIT} {given.interval:g}.") from None
     columns = {name: mean, f"{name}_std": std, f"{name}_low": low, f"{name}_high": high}
-    if given.parts:
-        _, noise, disagreement = model.predict(rows, return_std="parts")
-        columns |= {f"{name}_noise": noise, f"{name}_disagreement": disagreement}
     columns |= {f"{name}_q{level:g}": ends[:, 2 + k] for k, level in enumerate(given.quantiles)}
     return columns | _novelty(model, rows)
 

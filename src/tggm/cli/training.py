@@ -233,14 +233,6 @@ def split_rows(
     return train, test, how
 
 
-def rare_classes(labels: NDArray[Any], target: Target, least: int = 5) -> list[str]:
-    """Return a note on classes with fewer than `least` rows."""
-    classes, count = np.unique(labels, return_counts=True)
-    rare = classes[count < least].tolist() if target.is_class else []
-    shown = ", ".join(map(repr, rare[:3])) + ", ..." * (len(rare) > 3)
-    return [f"{target.name}: classes of fewer than {least} rows are hard to learn ({shown})"] * bool(rare)
-
-
 # ---- fits ------------------------------------------------------------------------------------------------
 
 
@@ -256,7 +248,6 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     progress = Progress(options.quiet, y[train])
     progress.say(_start_message(target, reason, f"{len(train)} rows to train on, {len(test)} held out{how}"))
     progress.note([f"{target.name}: {without} rows without a target left out"] * bool(without))
-    progress.note(rare_classes(y, target))
     inputs, options = input_columns(rows, options), resolve_columns(rows, options)
     side = sides_of(rows.take(train), options.censored, target)
     X, begin = inputs.take(train), time.perf_counter()
@@ -310,7 +301,7 @@ def fit_folder(path: str, options: FitOptions) -> FitResult:
     place = positive_class(labels if target.is_class else (), count, options.positive)
     progress = Progress(options.quiet, y)
     progress.say(_start_message(target, reason, f"{len(folder)} rows in {len(folder.files.groups)} groups"))
-    progress.note([*rare_classes(y, target), *transformer.notes_])
+    progress.note(transformer.notes_)
     progress.note([f"{name}: left out, {why}" for name, why in transformer.left_out_.items()])
     begin = time.perf_counter()
     stream = Stream(pieces, table=transformer, target=target.name)
@@ -345,15 +336,12 @@ def _result(
     return FitResult(model, target, record, content, test, progress.notes)
 
 
-def encoding_notes(model: "BaseEstimator", table: Table, *, strict: bool = False) -> list[str]:
-    """Return notes on values that were filled or pooled; with `strict` such values are errors."""
+def encoding_notes(model: "BaseEstimator", table: Table) -> list[str]:
+    """Return notes on values that were filled or pooled."""
     notes: list[Note] = []
     table.require([column.name for column in model.table_.columns_])
     for column in model.table_.columns_:
         column.encode(table, notes)
-    for note in notes:
-        if strict and note.unseen:
-            raise CommandError(f"{table.source}: {note.text}; correct the values, or leave --strict out.")
     return [note.text for note in notes]
 
 

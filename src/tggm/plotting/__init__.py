@@ -7,9 +7,7 @@ classifiers use scikit-learn's `sklearn.metrics.ConfusionMatrixDisplay`,
 `sklearn.calibration.CalibrationDisplay` and `sklearn.inspection.DecisionBoundaryDisplay`.
 """
 
-from tggm.plotting.models import plot_explanation, plot_importances
-from tggm.plotting.predictions import plot_calibration, plot_fan, plot_pit, plot_predicted
+from tggm.plotting.models import plot_importances
+from tggm.plotting.predictions import plot_calibration, plot_fan, plot_predicted
 
-__all__ = [
-    "plot_calibration", "plot_explanation", "plot_fan", "plot_importances", "plot_pit", "plot_predicted",
-]  # fmt: skip
+__all__ = ["plot_calibration", "plot_fan", "plot_importances", "plot_predicted"]

@@ -28,16 +28,12 @@ def shade(strength: float) -> tuple[float, ...]:
     return tuple(1 - strength * (1 - channel) for channel in to_rgb(MODEL))
 
 
-def new_axes(width: float, height: float) -> Any:
-    """Return the Axes of a new figure, whose size is in inches."""
-    from matplotlib import pyplot
-
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
-
-
 def axes_or_new(ax: Any) -> Any:
     """Return the given Axes, or those of a new figure, with a light grid."""
-    ax = new_axes(6.0, 4.2) if ax is None else ax
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(figsize=(6.0, 4.2), layout="constrained")[1]
     ax.grid(True, color="0.9", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
@@ -56,11 +52,3 @@ def one_output(name: str, value: ArrayLike, rows: int | None = None) -> Floats:
     if rows is not None and len(vector) != rows:
         raise ValueError(f"`{name}` must have {rows} values, one for each row; got {len(vector)}.")
     return vector
-
-
-def check_levels(levels: ArrayLike) -> list[float]:
-    """Return probabilities of nested intervals, widest first."""
-    values = sorted(np.atleast_1d(np.asarray(levels, dtype=float)).tolist(), reverse=True)
-    if not values or not all(0 < level < 1 for level in values):
-        raise ValueError(f"`levels` must be probabilities between 0 and 1; got {levels!r}.")
-    return values

@@ -5,6 +5,7 @@ transform, PIT), and a central interval of probability p contains a fraction p o
 single values have a probability, the transform is drawn between P(Y < y) and P(Y ≤ y).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from tggm.arrays import Floats
-from tggm.plotting.canvas import (
-    DATA,
-    GREY,
-    MODEL,
-    REFERENCE,
-    axes_or_new,
-    check_levels,
-    one_output,
-    percent,
-    shade,
-)
+from tggm.plotting.canvas import DATA, GREY, MODEL, REFERENCE, axes_or_new, one_output, percent, shade
 from tggm.predictive.base import ScalarPredictive
 
 
@@ -40,42 +31,14 @@ def plot_calibration(
     coverage = np.searchsorted(np.sort(np.abs(2 * pit - 1)), level, side="right") / len(pit)
     lower, upper = (q / len(pit) for q in stats.binom.interval(confidence, len(pit), level))
     ax = axes_or_new(ax)
-    ax.fill_between(level, lower, upper, **_band(confidence))
+    label = f"{percent(confidence)} band if calibrated"
+    ax.fill_between(level, lower, upper, color=GREY, alpha=0.25, linewidth=0, label=label)
     ax.plot(level, level, color=GREY, linewidth=1)
     ax.plot(level, coverage, color=MODEL, linewidth=1.8, label=f"observed, {len(pit)} rows")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="probability of the interval", ylabel="fraction of observations inside")
     ax.legend(frameon=False, loc="upper left")
     return ax
-
-
-def plot_pit(
-    dist: ScalarPredictive, y: ArrayLike, *, bins: int | None = None, confidence: float = 0.95, ax: Any = None
-) -> Any:
-    """Draw the histogram of F(y), which is flat for a calibrated model.
-
-    A U shape means overconfidence, a hump underconfidence, a slope bias. `confidence` is the probability of
-    the grey band for a single bar; by default there are about 20 rows per bar, and 5 to 20 bars.
-    """
-    pit = _pit(dist, y)
-    bins = int(np.clip(len(pit) // 20, 5, 20)) if bins is None else bins
-    height = bins / len(pit)
-    lower, upper = (q * height for q in stats.binom.interval(confidence, len(pit), 1 / bins))
-    ax = axes_or_new(ax)
-    ax.axhspan(lower, upper, zorder=3, **_band(confidence))
-    ax.axhline(1, color=GREY, linewidth=1, zorder=3)
-    edges, label = np.linspace(0, 1, bins + 1), f"observed, {len(pit)} rows"
-    ax.hist(pit, bins=edges, density=True, color=shade(0.6), edgecolor="white", label=label)
-    ax.set(xlim=(0, 1), xlabel="predicted probability of a smaller y, F(y)", ylabel="density")
-    ax.set_ylim(top=1.35 * ax.get_ylim()[1])
-    ax.legend(frameon=False, loc="upper left", ncols=2)
-    return ax
-
-
-def _band(confidence: float) -> dict[str, Any]:
-    """Return the style of the band of a calibrated model."""
-    label = f"{percent(confidence)} band if calibrated"
-    return {"color": GREY, "alpha": 0.25, "linewidth": 0, "label": label}
 
 
 def _pit(dist: ScalarPredictive, y: ArrayLike) -> Floats:
@@ -92,7 +55,7 @@ def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, 
     """
     y = one_output("y", y)
     mean = one_output("dist", dist.mean(), len(y))
-    lower, upper = (one_output("dist", end, len(y)) for end in dist.interval(check_levels(level)[0]))
+    lower, upper = (one_output("dist", end, len(y)) for end in dist.interval(level))
     missed = (y < lower) | (y > upper)
     ax = axes_or_new(ax)
     for rows, colour, marker, text in (
@@ -114,7 +77,7 @@ def plot_fan(
     dist: ScalarPredictive,
     x: ArrayLike,
     *,
-    levels: ArrayLike = (0.5, 0.8, 0.95),
+    levels: Sequence[float] = (0.5, 0.8, 0.95),
     data: tuple[ArrayLike, ArrayLike] | None = None,
     ax: Any = None,
 ) -> Any:
@@ -126,7 +89,7 @@ def plot_fan(
     x = one_output("x", x)
     order = np.argsort(x, kind="stable")
     ax = axes_or_new(ax)
-    widest_first = check_levels(levels)
+    widest_first = sorted(levels, reverse=True)
     for level, strength in zip(widest_first, np.linspace(0.2, 0.5, len(widest_first)), strict=True):
         lower, upper = (one_output("dist", end, len(x))[order] for end in dist.interval(level))
         label = f"{percent(level)} interval"

@@ -7,7 +7,7 @@ from scipy import stats
 
 from tggm.arrays import Bools, Floats
 from tggm.plotting import models, predictions
-from tggm.plotting.canvas import GREY, MODEL, axes_or_new, shade
+from tggm.plotting.canvas import GREY, MODEL, axes_or_new
 from tggm.report._case import Case, Feature, sample
 from tggm.report._effects import Effect, effect, plot_effect
 from tggm.report._page import Cell, number, percent, picture
@@ -108,24 +108,6 @@ def importance(case: Case) -> tuple[list[Feature], Context | None]:
     return ordered, {"names": clear, "figure": drawing}
 
 
-def model(case: Case) -> Context:
-    """Describe the model by facts."""
-    units = "-".join(map(str, case.model.layers_))
-    facts: dict[str, Any] = {
-        "class": type(case.given).__name__, "hidden variables": units, "networks": case.model.n_members,
-        "columns": len(case.features), "inputs": len(case.names), "epochs": case.model.n_iter_,
-    }  # fmt: skip
-    if case.is_class:
-        facts["classes"] = ", ".join(case.labels[:12]) + " …" * (len(case.labels) > 12)
-    else:
-        noise = np.sqrt(np.median(np.asarray(case.model.noise_)))  # of the members
-        if case.model.fitted_.support is not None:
-            facts[f"values of {case.target}"] = str(case.model.fitted_.support)
-        facts[f"output noise, in units of {case.target}"] = number(noise)
-    shown = [(name, value if isinstance(value, Cell) else str(value)) for name, value in facts.items()]
-    return {"units": units, "members": case.model.n_members, "facts": shown}
-
-
 def effect_plots(case: Case, features: list[Feature], level: float) -> list[tuple[Any, str]]:
     """Draw partial dependence on the most important features."""
     varying = (f for f in features if len(f.columns) and np.ptp(case.X[:, list(f.columns)], axis=0).any())
@@ -148,20 +130,15 @@ def _effect_picture(case: Case, found: Effect) -> tuple[Any, str]:
 
 
 def interval_calibration(case: Case) -> Context:
-    """Draw coverage of intervals and the histogram of F(y)."""
+    """Draw and list the coverage of intervals."""
     dist = case.prediction
-    found, pit = coverage(dist, case.y), np.asarray(dist.pit(case.y))
+    found = coverage(dist, case.y)
     spoken = ", ".join(f"{100 * p:.3g} % intervals contain {100 * inside:.0f} %" for p, inside, _ in found)
-    alts = (
-        f"Observed coverage against the probability of central intervals: {spoken} of the observations.",
-        f"Histogram of the predicted probability of a smaller {case.target}: mean {pit.mean():.2f} "
-        f"(0.50 if calibrated), standard deviation {pit.std():.2f} (0.29 if calibrated).",
-    )
-    curve = picture(lambda ax: predictions.plot_calibration(dist, case.y, ax=ax), alts[0], 4.2)
-    bars = picture(lambda ax: predictions.plot_pit(dist, case.y, ax=ax), alts[1], 4.2)
+    alt = f"Observed coverage against the probability of central intervals: {spoken} of the observations."
+    curve = picture(lambda ax: predictions.plot_calibration(dist, case.y, ax=ax), alt, 4.2)
     rows = [(percent(p), percent(inside, 1), number(width)) for p, inside, width in found]
     text = coverage_verdict(*found[2][:2], len(case.y))
-    return {"verdict": text, "coverage": curve, "pit": bars, "rows": rows}
+    return {"verdict": text, "coverage": curve, "rows": rows}
 
 
 def group_tables(case: Case, name: str) -> list[Context]:
@@ -207,29 +184,6 @@ def predicted(case: Case, level: float) -> Context:
         f"rows; correlation {relation:.2f}."
     )
     return {"figure": picture(draw, alt, 4.2), "drawn": len(rows)}
-
-
-def width(case: Case) -> Context:
-    """Draw the standard deviations of the rows, split into noise and disagreement."""
-    _, noise, disagreement = case.model.predict(case.X, return_std="parts")
-    total = np.hypot(noise, disagreement)
-    order = np.argsort(total)
-    share = float((disagreement**2).sum() / (total**2).sum()) if total.any() else 0.0
-    place = (np.arange(len(order)) + 0.5) / len(order)
-
-    def draw(ax: Any) -> None:
-        whole, part = total[order], (noise**2 / np.where(total > 0, total, 1.0))[order]
-        ax.fill_between(place, 0, part, color=shade(0.25), linewidth=0, label="noise")
-        ax.fill_between(place, part, whole, color=MODEL, linewidth=0, label="disagreement")
-        ax.set(xlabel="fraction of rows, ordered by width", ylabel=f"standard deviation of {case.target}")
-        ax.set(xlim=(0, 1), ylim=(0, None))
-        ax.legend(frameon=False, loc="upper left")
-
-    alt = (
-        f"Standard deviations of {len(order)} rows in increasing order, median {np.median(total):.3g}; "
-        f"{100 * share:.0f} % of the variance is disagreement between the networks, the rest noise."
-    )
-    return {"figure": picture(draw, alt, 3.4)}
 
 
 def class_calibration(case: Case) -> Context:

@@ -78,7 +78,6 @@ def render_report(
     else:
         context = {
             "calibration": sections.interval_calibration(case), "predicted": sections.predicted(case, level),
-            "width": sections.width(case),
         }  # fmt: skip
     return render(
         **context,
@@ -92,7 +91,7 @@ def render_report(
         given_rows=case.given_rows,
         features=len(case.features),
         level=f"{100 * level:.3g}",
-        model=sections.model(case),
+        support=getattr(case.model.fitted_, "support", None),
         groups=sections.group_tables(case, group_name),
         positive=case.positive_name,
         worst=sections.worst_rows(case, features, level),
