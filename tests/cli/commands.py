@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 
-from tggm.cli import run
+from tggm.cli import parser, run
 
 
 def rows(n, seed):
@@ -21,6 +21,11 @@ def write(file, table, names=("area", "garden", "heating", "price")):
     with file.open("w", newline="") as out:
         csv.writer(out).writerows([names, *table])
     return str(file)
+
+
+def fit_options(*words):
+    """Return the options of a `tggm fit` with the target "y"."""
+    return parser().parse_args(["fit", "-", "-t", "y", *words])
 
 
 def answer(capsys, *words):

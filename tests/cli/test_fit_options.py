@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 
 import tggm
-from tests.cli.commands import answer, complaint, write
+from tests.cli.commands import answer, complaint, fit_options, write
 from tggm.cli import run
 from tggm.cli.files import CommandError
 from tggm.cli.training import (
     MOST_HELD_OUT,
-    FitOptions,
     Progress,
     build_estimator,
     split,
@@ -28,7 +27,7 @@ SMALL = ["--hidden", "4,3", "--members", "2", "--epochs", "10"]  # less to compi
 
 def test_settings_are_numbers_words_and_tuples():
     settings = ("hidden=(20, 4)", "batch_size=64", "linear=False", "features=None", "class_weight=balanced")
-    model = build_estimator(FitOptions("y", settings=settings), True, 500)
+    model = build_estimator(fit_options(*(f"--set={setting}" for setting in settings)), True, 500)
     assert (model.hidden, model.batch_size, model.linear, model.features) == ((20, 4), 64, False, None)
     assert model.class_weight == "balanced"
 
@@ -135,18 +134,18 @@ def test_held_out_rows_are_stratified_by_class():
 
 
 def test_settings_depend_on_the_number_of_rows_unless_given():
-    small, large = (build_estimator(FitOptions("y"), False, n) for n in (500, 100_000))
+    small, large = (build_estimator(fit_options(), False, n) for n in (500, 100_000))
     assert (small.hidden, small.n_members, large.hidden, large.n_members) == ("auto", 10, "auto", 5)
-    assert build_estimator(FitOptions("y"), True, 500).n_members == 5
-    options = FitOptions("y", hidden=(7, 5), members=2, epochs=9, seed=3)
+    assert build_estimator(fit_options(), True, 500).n_members == 5
+    options = fit_options(*["--hidden", "7,5", "--members", "2", "--epochs", "9", "--seed", "3"])
     for is_class in (True, False):
         model = build_estimator(options, is_class, 500)
         got = (model.hidden, model.n_members, model.max_epochs, model.random_state)
         assert got == ((7, 5), 2, 9, 3)
-    whole, quick = (build_estimator(FitOptions("y", quick=q), False, 10_000) for q in (False, True))
+    whole, quick = (build_estimator(fit_options(*words), False, 10_000) for words in ([], ["--quick"]))
     assert quick.n_members == 3 < whole.n_members
     assert (whole.max_epochs, quick.max_epochs) == ("auto", 102)  # 2,000 steps of 512 rows
-    assert build_estimator(FitOptions("y", quick=True, epochs=7, members=2), False, 10_000).max_epochs == 7
+    assert build_estimator(fit_options("--quick", "--epochs", "7"), False, 10_000).max_epochs == 7
 
 
 def test_progress_is_in_units_of_the_target(capsys):
@@ -159,16 +158,17 @@ def test_progress_is_in_units_of_the_target(capsys):
 def test_the_test_part_is_the_last_rows_or_whole_groups():
     y, groups = np.arange(50.0), np.repeat([f"g{k}" for k in range(10)], 5)
     target = Target("y", "regression", False)
-    train, test, _ = split_rows(y, groups, FitOptions("y", test_last=0.2), target)
+    train, test, _ = split_rows(y, groups, fit_options("--test-last", "0.2"), target)
     assert (train.tolist(), test.tolist()) == (list(range(40)), list(range(40, 50)))
-    for share, count in ((0.2, 2), (0.01, 1), (0.99, 9)):
-        train, test, how = split_rows(y, groups, FitOptions("y", test_groups=share, seed=1), target)
+    for share, count in (("0.2", 2), ("0.01", 1), ("0.99", 9)):
+        options = fit_options("--test-groups", share, "--seed", "1")
+        train, test, how = split_rows(y, groups, options, target)
         assert how == f" ({count} of 10 groups)"
         assert len(test) == 5 * count
         assert not set(groups[test]) & set(groups[train])
     kind = Target("y", "classification", False)
     with pytest.raises(CommandError, match="all rows of class 'b' of 'y' are in the test part"):
-        split_rows(np.repeat(["a", "b"], [40, 10]), None, FitOptions("y", test_last=0.2), kind)
+        split_rows(np.repeat(["a", "b"], [40, 10]), None, fit_options("--test-last", "0.2"), kind)
 
 
 def test_groups_of_the_command_line_equal_those_of_python(tmp_path, capsys):
@@ -182,7 +182,7 @@ def test_groups_of_the_command_line_equal_those_of_python(tmp_path, capsys):
     found = tggm.load(path)
     assert found.feature_names_in_.tolist() == ["x"]
     frame = pd.read_csv(file)
-    options, target = FitOptions("y", test_groups=0.3), Target("y", "regression", False)
+    options, target = fit_options("--test-groups", "0.3"), Target("y", "regression", False)
     train, _, _ = split_rows(y, frame["store"].astype(int).to_numpy(), options, target)
     settings = {"hidden": (4, 3), "n_members": 4, "max_epochs": 10, "guarantee": 0.8, "random_state": 0}
     part = frame.iloc[train]

@@ -260,6 +260,8 @@ def parser() -> Parser:
     report.option("--groups", metavar="COLUMN", help="column for coverage by group")
     report.option("--interval", **interval, help="probability of the intervals of a regression")
     compare = command(commands.compare, [data, training, out, text], "-")
+    others = ("censored", "checkpoint", "groups", "guarantee", "lower", "upper")  # only of tggm fit
+    compare.set_defaults(**dict.fromkeys(others))
     compare.option("--folds", type=whole(2), default=5, help="parts of the rows; each is predicted once")
     compare.option("--models", help=f"other models, from {','.join(commands.OPPONENTS)}")
     serve = command(commands.serve, [model])

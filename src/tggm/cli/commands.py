@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +20,9 @@ from tggm.cli.files import (
 )
 
 if TYPE_CHECKING:
-    from tggm.cli.training import FitOptions, FitResult
+    from tggm.cli.training import FitResult
 
 OPPONENTS = ("naive", "linear", "hgb", "catboost")  # of `tggm compare`
-
-
-def _options(given: Any) -> "FitOptions":
-    from tggm.cli.training import FitOptions
-
-    return FitOptions(
-        **{f.name: getattr(given, f.name) for f in fields(FitOptions) if hasattr(given, f.name)}
-    )
 
 
 def fit(given: Any) -> int | None:
@@ -41,7 +32,6 @@ def fit(given: Any) -> int | None:
     filled; notes report this. Some rows are held out to score the model. DATA may be a folder of
     Parquet files. --set time_budget=60 ends training after a minute.
     """
-    options = _options(given)
     resumes = given.checkpoint is not None and os.path.exists(given.checkpoint)
     for path in filter(None, (given.output, given.test_output)):
         check_output(path, given.force or resumes, given.data)
@@ -52,9 +42,9 @@ def fit(given: Any) -> int | None:
     from tggm.cli.training import fit_folder, fit_table
 
     if os.path.isdir(given.data):
-        result = fit_folder(given.data, options)
+        result = fit_folder(given.data, given)
     else:
-        result = fit_table(read_data(given, options.missing), options)
+        result = fit_table(read_data(given, given.missing), given)
     model, to_stream = result.model, given.output == STREAM
     write_result(given.output, result.content)
     if given.test_output is not None and result.test is not None:
@@ -303,15 +293,14 @@ def compare(given: Any) -> None:
     from tggm.cli.comparison import choose_models, comparison_text, run_comparison
     from tggm.cli.training import find_target
 
-    options = _options(given)
-    table = read_data(given, options.missing)
-    target, _ = find_target(table, options)
+    table = read_data(given, given.missing)
+    target, _ = find_target(table, given)
     table = table.take(target.known(table))
     if len(table) < 2 * given.folds:
         raise CommandError(
             f"--folds {given.folds} needs {2 * given.folds} rows or more; {given.data} has {len(table)}."
         )
-    figures = run_comparison(table, target, options, choose_models(given.models), given.folds)
+    figures = run_comparison(table, target, given, choose_models(given.models), given.folds)
     if given.json:
         facts = {"target": target.name, "task": target.task, "rows": len(table), "folds": given.folds}
         write_result(given.output, json.dumps(facts | {"figures": figures}, indent=1) + "\n")

@@ -7,6 +7,7 @@ are smaller than those of the scores themselves.
 
 import time
 import warnings
+from argparse import Namespace
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,8 +18,9 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from tggm.arrays import Floats
 from tggm.cli.commands import OPPONENTS
 from tggm.cli.files import CommandError, say
-from tggm.cli.training import FitOptions, build_estimator, input_columns, resolve_columns
+from tggm.cli.training import build_estimator, input_columns, resolve_columns
 from tggm.predictive import GaussianMixture
+from tggm.report.scores import aligned
 from tggm.tables import Table, TableTransformer, Target
 from tggm.tables.baselines import TITLES, fit_baselines, row_scores
 from tggm.tables.columns import Category, Ordinal, Statistic
@@ -57,9 +59,7 @@ def boosted_trees(name: str, is_class: bool, seed: int, words: list[str]) -> Any
     return catboost.CatBoostRegressor(loss_function="RMSEWithUncertainty", **settings)
 
 
-def run_comparison(
-    table: Table, target: Target, options: FitOptions, models: list[str], folds: int
-) -> Result:
+def run_comparison(table: Table, target: Target, options: Namespace, models: list[str], folds: int) -> Result:
     """Return the scores of all models."""
     rows: dict[str, list[dict[str, Floats]]] = {name: [] for name in (OURS, *models)}
     seconds = dict.fromkeys(rows, 0.0)
@@ -84,7 +84,7 @@ def run_comparison(
     return {name: figures(own, joined[OURS]) | {"seconds": seconds[name]} for name, own in joined.items()}
 
 
-def fit_and_predict(name: str, data: Any, is_class: bool, options: FitOptions) -> tuple[Any, Any]:
+def fit_and_predict(name: str, data: Any, is_class: bool, options: Namespace) -> tuple[Any, Any]:
     """Fit a model and return its predictions: distributions, or log-probabilities and their labels.
 
     A regression that predicts only numbers gets one standard deviation, that of its errors in five folds.
@@ -169,11 +169,6 @@ def comparison_text(found: Result) -> str:
         cells = (
             f"{own[m]['value']:.4g} ± {own[m]['error']:.2g} {MARKS[own[m]['beside_ours']]}" for m in measures
         )
-        table.append([name, *cells, f"{own['seconds']:.3g}"])
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = [
-        f"{name:<{widths[0]}}" + "".join(f"  {cell:>{w}}" for cell, w in zip(cells, widths[1:], strict=True))
-        for name, *cells in table
-    ]
+        table.append([f"{name:<{len(OURS)}}", *cells, f"{own['seconds']:.3g}"])
     key = "+ better, - worse than this model by over two standard errors of the\npaired difference, = neither"
-    return "\n".join([*lines, "", key, ""])
+    return f"{aligned(table)}\n\n{key}\n"

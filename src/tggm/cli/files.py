@@ -162,11 +162,14 @@ def read_model(path: str, data: str = "", backends: Sequence[str] = ("jax",)) ->
 def table_bytes(path: str, columns: Mapping[str, Any], escape: bool = False) -> bytes:
     """Return columns as the content of a file of this name: Excel, Parquet, or CSV.
 
-    With `escape`, a spreadsheet shows text such as ``=1+1`` in a CSV file, and does not compute it.
+    In CSV, missing values are empty, and numbers have ten digits. With `escape`, a spreadsheet shows text
+    such as ``=1+1`` and does not compute it.
     """
     kind = os.path.splitext(path)[1].lower()
     if kind not in (".xlsx", ".parquet"):
-        return csv_text(columns, escape).encode()
+        text, rows = io.StringIO(), chain([tuple(columns)], table_rows(columns))
+        csv.writer(text, lineterminator="\n").writerows([_field(x, escape) for x in row] for row in rows)
+        return text.getvalue().encode()
     import pandas as pd
 
     frame, stream = pd.DataFrame(columns), io.BytesIO()
@@ -180,14 +183,6 @@ def table_bytes(path: str, columns: Mapping[str, Any], escape: bool = False) -> 
         for cell in chain.from_iterable(writer.book.active.iter_rows()):
             cell.data_type = cell.data_type.replace("f", "s")  # text such as "=1+1" is no formula
     return stream.getvalue()
-
-
-def csv_text(columns: Mapping[str, Any], escape: bool) -> str:
-    """Return columns as a CSV file; missing values are empty, numbers have ten digits."""
-    file = io.StringIO()
-    rows = chain([tuple(columns)], table_rows(columns))
-    csv.writer(file, lineterminator="\n").writerows([_field(x, escape) for x in row] for row in rows)
-    return file.getvalue()
 
 
 def _field(x: Any, escape: bool) -> Any:

@@ -9,9 +9,10 @@ import re
 import sys
 import time
 import warnings
+from argparse import Namespace
 from ast import literal_eval
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,35 +53,6 @@ NAMES = {"n_members": "--members", "max_epochs": "--epochs", "support": "--lower
 FIXED = {"checkpoint", "network", "random_state", "verbose", *CHOICES}  # not set by --set
 
 
-@dataclass(frozen=True)
-class FitOptions:
-    """The options of `tggm fit` and `tggm compare`; None selects the default."""
-
-    target: str
-    task: str | None = None
-    hidden: tuple[int, ...] | None = None
-    members: int | None = None
-    epochs: int | None = None
-    guarantee: float | None = None
-    checkpoint: str | None = None
-    lower: float | None = None
-    upper: float | None = None
-    positive: str | None = None
-    censored: str | None = None  # column of sides
-    seed: int = 0
-    groups: str | None = None  # column of the groups
-    test_size: float = 0.2
-    test_groups: float | None = None
-    test_last: float | None = None
-    ignore: Sequence[str] = ()
-    categorical: Sequence[str] = ()
-    dates: Sequence[str] = ()
-    missing: Sequence[str] = ()
-    quick: bool = False
-    settings: Sequence[str] = ()  # name=value
-    quiet: bool = False
-
-
 class FitResult(NamedTuple):
     """A fitted model, the content of its file, the held-out rows and the notes for the user."""
 
@@ -104,7 +76,7 @@ def names_in(texts: Sequence[str], known: Sequence[str]) -> list[str]:
     return names
 
 
-def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
+def build_estimator(options: Namespace, is_class: bool, n_rows: int) -> Any:
     """Return an unfitted estimator with the given settings, or the defaults for this number of rows."""
     given: dict[str, Any] = {"hidden": options.hidden, "n_members": options.members}
     given |= {"max_epochs": options.epochs, "guarantee": options.guarantee, "checkpoint": options.checkpoint}
@@ -137,7 +109,7 @@ def build_estimator(options: FitOptions, is_class: bool, n_rows: int) -> Any:
 # ---- rows ------------------------------------------------------------------------------------------------
 
 
-def find_target(table: Table, options: FitOptions) -> tuple[Target, str]:
+def find_target(table: Table, options: Namespace) -> tuple[Target, str]:
     """Return the target and how its task was found; raise if too few rows have a value."""
     if len(table.columns) > MOST_COLUMNS:
         found = f"{table.source} has {len(table.columns)} columns; a fit takes at most {MOST_COLUMNS}"
@@ -150,16 +122,16 @@ def find_target(table: Table, options: FitOptions) -> tuple[Target, str]:
     return choose_target(table, options.target, options.task)
 
 
-def resolve_columns(table: Table, options: FitOptions) -> FitOptions:
+def resolve_columns(table: Table, options: Namespace) -> Namespace:
     """Return the options with lists of column names, without the target and the groups."""
     names = {kind: names_in(getattr(options, kind), list(table.columns)) for kind in CHOICES}
     table.require([name for found in names.values() for name in found])
     own = (options.target, options.groups)
     kept = {kind: [name for name in found if name not in own] for kind, found in names.items()}
-    return replace(options, **kept)  # type: ignore[arg-type]
+    return Namespace(**(vars(options) | kept))
 
 
-def input_columns(table: Table, options: FitOptions) -> Table:
+def input_columns(table: Table, options: Namespace) -> Table:
     """Return the inputs, without the target and the groups."""
     inputs = table.without(options.target, *filter(None, (options.groups, options.censored)))
     return replace(inputs, missing=tuple(options.missing))
@@ -196,7 +168,7 @@ def split(y: NDArray[Any], fraction: float, seed: int, *, stratified: bool) -> t
     return np.setdiff1d(np.arange(len(y)), test), np.sort(test)
 
 
-def groups_of(table: Table, options: FitOptions) -> NDArray[Any] | None:
+def groups_of(table: Table, options: Namespace) -> NDArray[Any] | None:
     """Return the group of each row as a word; raise if a row has none."""
     if options.groups is None:
         if options.test_groups is not None:
@@ -211,7 +183,7 @@ def groups_of(table: Table, options: FitOptions) -> NDArray[Any] | None:
 
 
 def split_rows(
-    y: NDArray[Any], groups: NDArray[Any] | None, options: FitOptions, target: Target
+    y: NDArray[Any], groups: NDArray[Any] | None, options: Namespace, target: Target
 ) -> tuple[Ints, Ints, str]:
     """Return rows to train on, rows to hold out, and a word on the latter."""
     rows = np.arange(len(y))
@@ -236,7 +208,7 @@ def split_rows(
 # ---- fits ------------------------------------------------------------------------------------------------
 
 
-def fit_table(table: Table, options: FitOptions) -> FitResult:
+def fit_table(table: Table, options: Namespace) -> FitResult:
     """Fit to a part of the rows of a table in memory, and compute scores on the others."""
     target, reason = find_target(table, options)
     rows = table.take(target.known(table))
@@ -260,7 +232,7 @@ def fit_table(table: Table, options: FitOptions) -> FitResult:
     return _result(model, target, *found, place, begin, progress, options)
 
 
-def fit_folder(path: str, options: FitOptions) -> FitResult:
+def fit_folder(path: str, options: Namespace) -> FitResult:
     """Fit to the rows of a folder of Parquet files; rows are held out by a hash of their numbers."""
     if (options.groups, options.test_groups, options.test_last, options.censored) != (None,) * 4:
         raise CommandError(
@@ -317,7 +289,7 @@ def _start_message(target: Target, reason: str, summary: str) -> str:
 
 def _result(
     model: "BaseEstimator", target: Target, source: str, X: Table, y: NDArray[Any], groups: Any,
-    rows: int, test: Table | None, place: int | None, begin: float, progress: "Progress", options: FitOptions,
+    rows: int, test: Table | None, place: int | None, begin: float, progress: "Progress", options: Namespace,
 ) -> FitResult:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return the result."""
     features, figures = training_features(model.table_, X, y, target.is_class, groups), {}
@@ -346,7 +318,7 @@ def encoding_notes(model: "BaseEstimator", table: Table) -> list[str]:
 
 
 def train_model(
-    options: FitOptions, target: Target, n_rows: int, data: tuple[Any, ...], progress: "Progress",
+    options: Namespace, target: Target, n_rows: int, data: tuple[Any, ...], progress: "Progress",
     groups: Any = None, side: Any = None,
 ) -> Any:  # fmt: skip
     """Return a fitted estimator; its warnings become notes."""

@@ -22,7 +22,6 @@ class Note(NamedTuple):
     """Values of a column that were replaced."""
 
     text: str
-    unseen: bool  # whether the training rows had no such values
     doubtful: bool = False  # whether the values look wrong for this column, so that predictions warn
     unknown: Bools | None = None  # rows whose value the training rows give no encoding for
 
@@ -118,7 +117,7 @@ class Number(Column):
             how = _NO_GAPS if unseen else f"filled with the median {self.fill:g}"
             doubtful = bool(unseen and gaps.all() and len(gaps) >= MANY_ROWS)
             text = f"{self.name}: {_count(gaps)} without a value, {how}"
-            notes.append(Note(text, unseen, doubtful, gaps if unseen else None))
+            notes.append(Note(text, doubtful, gaps if unseen else None))
         filled = np.where(np.isnan(values), self.fill, values)
         parts = [filled, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
         encoded = [] if self.encoding is None else [self.encoding.encode(values, outcome)]
@@ -172,7 +171,7 @@ class _Words(Column):
         if not self.levels or len(set(self.levels)) < len(self.levels):
             raise ValueError("the levels of a category must be distinct words")
 
-    def _codes(self, table: Table, notes: list[Note], rare: bool, gaps: bool, unseen: bool = True) -> Ints:
+    def _codes(self, table: Table, notes: list[Note], rare: bool, gaps: bool) -> Ints:
         """Return the codes of `code_words`, and note words and gaps that the training rows did not have.
 
         `rare`: unknown words are encoded like rare words of training; `gaps`: the training rows had gaps.
@@ -185,9 +184,9 @@ class _Words(Column):
             text = f"{self.name}: {_count(unknown)} with rare or unknown categories ({shown}), {taken}"
             doubtful = bool(unknown.sum() >= MANY_ROWS and not known.any())
             more = f"; no row has a known one ({_shown(self.levels)})" if doubtful else ""
-            notes.append(Note(text + more, unseen, doubtful, None if rare else unknown))
+            notes.append(Note(text + more, doubtful, None if rare else unknown))
         if not gaps and (lost := code == len(self.levels) + 1).any():
-            notes.append(Note(f"{self.name}: {_count(lost)} without a value, {_NO_GAPS}", True, False, lost))
+            notes.append(Note(f"{self.name}: {_count(lost)} without a value, {_NO_GAPS}", False, lost))
         return code
 
 
@@ -292,7 +291,7 @@ class Statistic(_Words):
 
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
         rare, gaps = (count >= LEAST_RARE for count in self.counts[-2:])
-        code = self._codes(table, notes, rare, gaps, not self.counts[-2])
+        code = self._codes(table, notes, rare, gaps)
         if outcome is None:
             return self.lookup[code]
         out_of_fold = encode_out_of_fold(code, len(self.counts), outcome)
