@@ -381,9 +381,9 @@ class DateColumn(Column):
             if wrong.mean() > 0.5:
                 raise self._error(table, example)
             text = f"{self.name}: {_count(wrong)} with words that are not dates ({example}), taken as gaps"
-            notes.append(Note(text, True, True))
+            notes.append(Note(text, True))
         if not self.indicator and gaps.any():
-            notes.append(Note(f"{self.name}: {_count(gaps)} without a value, {_NO_GAPS}", True, False, gaps))
+            notes.append(Note(f"{self.name}: {_count(gaps)} without a value, {_NO_GAPS}", False, gaps))
         columns = [np.where(gaps, self.fill, (days - self.origin) / YEAR)]
         for part in self.parts:
             angle = 2 * np.pi * days / LENGTH[part]
