@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
@@ -11,6 +12,8 @@ from joblib import parallel_config
 from tests.estimators.small import PLAIN
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.data import from_arrays
+from tggm.estimators._settings import Settings
+from tggm.models.network import LogDensity
 from tggm.training import Observer
 
 X = np.random.default_rng(8).normal(size=(120, 2))
@@ -19,26 +22,29 @@ TINY = {"hidden": 3, "n_members": 4, "max_epochs": 5, "random_state": 0, **PLAIN
 pytestmark = pytest.mark.filterwarnings("ignore:.*semaphore:UserWarning", "ignore:A worker stopped")
 
 
-class Killer:
-    """Gradient descent that kills the first worker that uses it."""
+@dataclass(frozen=True)
+class Killer(LogDensity):
+    """The log-density, which kills the first worker that computes it."""
 
-    def __init__(self, marker):
-        self.marker, self.parent = str(marker), os.getpid()
+    marker: str
+    parent: int
 
-    def __hash__(self):
-        return hash(self.marker)
-
-    def __eq__(self, other):
-        return self.marker == other.marker
-
-    def init(self, params):
-        return ()
-
-    def update(self, grad, state, params):
+    def __call__(self, model, rows, progress=None):
         if os.getpid() != self.parent and not os.path.exists(self.marker):
             open(self.marker, "x").close()
             os.kill(os.getpid(), signal.SIGKILL)
-        return jax.tree.map(lambda g: -0.01 * g, grad), state
+        return super().__call__(model, rows)
+
+
+@pytest.fixture
+def marker(tmp_path, monkeypatch):
+    """Return the file that the killed worker writes; fits use `Killer`."""
+    path, program = tmp_path / "killed", Settings.program
+    killer = Killer(str(path), os.getpid())
+    monkeypatch.setattr(
+        Settings, "program", lambda self, *given: replace(program(self, *given), objective=killer)
+    )
+    return path
 
 
 class Watch(Observer):
@@ -69,8 +75,9 @@ def test_the_number_of_workers_changes_no_bit(tmp_path):
     assert np.array_equal(one.history_["held_out"], two.history_["held_out"])
 
 
-def test_a_dead_worker_ends_the_fit_with_one_sentence(tmp_path):
-    model = TGGMRegressor(**TINY, n_jobs=2, optimizer=Killer(tmp_path / "killed"))
+@pytest.mark.usefixtures("marker")
+def test_a_dead_worker_ends_the_fit_with_one_sentence():
+    model = TGGMRegressor(**TINY, n_jobs=2)
     with pytest.raises(RuntimeError, match=r"a worker of this fit ended .* a smaller `n_jobs`"):
         model.fit(X, y)
     assert not hasattr(model, "fitted_")
@@ -78,19 +85,18 @@ def test_a_dead_worker_ends_the_fit_with_one_sentence(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Dask
-def test_dask_replaces_a_killed_worker(tmp_path):
+def test_dask_replaces_a_killed_worker(marker):
     distributed = pytest.importorskip("distributed")  # the extra `distributed`
-    settings = {**TINY, "optimizer": Killer(tmp_path / "killed")}
     with (
         jax.enable_x64(False),
         distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster),
         parallel_config(backend="dask"),
     ):
-        found = TGGMRegressor(**settings, n_jobs=-1).fit(X, y)
-    assert (tmp_path / "killed").exists()
+        found = TGGMRegressor(**TINY, n_jobs=-1).fit(X, y)
+    assert marker.exists()
     with jax.enable_x64(False):
-        assert same(found, TGGMRegressor(**settings, n_jobs=1).fit(X, y))
+        assert same(found, TGGMRegressor(**TINY, n_jobs=1).fit(X, y))
 
 
 def test_histories_end_where_each_pair_stops():
