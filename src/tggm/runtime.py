@@ -57,20 +57,17 @@ MOST_BYTES = 256 * 2**20  # of all stored programs; those of the default fit tak
 
 
 @cache
-def _forks() -> list[int]:
-    """Return a list that is empty in this process and not in processes forked from it."""
-    found: list[int] = []
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: found.append(os.getppid()))
-    return found
+def _first_process() -> int:
+    """Return the process that used JAX first; processes forked from it keep the number."""
+    return os.getpid()
 
 
 def require_unforked() -> None:
     """Raise in a process forked after JAX was used: JAX's threads are missing and it would hang."""
-    if _forks():
+    if os.getpid() != _first_process():
         raise RuntimeError(
-            f"this process was forked from one ({_forks()[-1]}) that had used tggm already, and JAX does not "
-            "work in it. Spawn processes, by multiprocessing.get_context('spawn') or joblib, or fork "
+            f"this process was forked from one ({_first_process()}) that had used tggm already, and JAX does "
+            "not work in it. Spawn processes, by multiprocessing.get_context('spawn') or joblib, or fork "
             "before the first fit or prediction."
         )
 
@@ -172,25 +169,10 @@ def _enable_cache() -> None:
 
 
 def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Store compiled programs in a private folder, for this process and later ones.
+    """Store compiled programs of this process in a private folder, and return it.
 
-    This changes JAX's configuration for the whole process.
-
-    Parameters
-    ----------
-    folder : path, optional
-        Created with permissions 0700 if missing; by default a folder under ``~/.cache/tggm`` (or
-        XDG_CACHE_HOME).
-
-    Returns
-    -------
-    pathlib.Path
-        The folder in use.
-
-    Raises
-    ------
-    PermissionError
-        If others own the folder or may write to it: its contents are executed.
+    By default it is a folder under ``~/.cache/tggm`` (or XDG_CACHE_HOME). PermissionError if others own the
+    folder or may write to it: its contents are executed.
     """
     path = Path(folder) if folder is not None else _own_folder()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)

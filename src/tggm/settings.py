@@ -150,17 +150,15 @@ def gauge(value: Any, most: float) -> float:
     return sigma0**2
 
 
-def noise_variance(value: Any, n_outputs: int | None = None) -> np.ndarray | None:
+def noise_variance(value: Any, n_outputs: int) -> np.ndarray | None:
     """Return a fixed noise variance for each output, or None to learn it."""
     if value is None:
         return None
     try:
-        noise = np.asarray(value, dtype=np.float64)
-        noise = noise if n_outputs is None else np.broadcast_to(noise, (n_outputs,))
+        noise = np.broadcast_to(np.asarray(value, dtype=np.float64), (n_outputs,))
     except (TypeError, ValueError):
         raise ValueError(
-            "`noise` must be None (learned), a variance, or one per output"
-            f"{'' if n_outputs is None else f' ({n_outputs})'}; got {value!r}."
+            f"`noise` must be None (learned), a variance, or one per output ({n_outputs}); got {value!r}."
         ) from None
     if not (np.isfinite(noise) & (noise > 0)).all():
         raise ValueError(

@@ -105,7 +105,7 @@ def test_logistic_regressions_are_of_the_training_rows_of_each_group(rng):
     held = [np.arange(10, 30), np.arange(40, 60)]
     parts = [np.setdiff1d(np.arange(5, 90), left) for left in held]
     found = regressions(X, y, weight, parts, 3)
-    for logits, part in zip([*found.each, found.whole], [*parts, np.arange(5, 90)], strict=True):
+    for logits, part in zip(found, [*parts, np.arange(5, 90)], strict=True):
         same = [LogisticRegression(C=C, tol=1e-8).fit(X[part], y[part]) for C in np.logspace(-3, 2, 6)]
         score = X @ logits.A.T + logits.b
         p = np.exp(score - np.logaddexp.reduce(score, 1)[:, None])
@@ -117,7 +117,7 @@ def test_classes_without_training_rows_are_rare_but_possible(rng):
     y[:3] = 2
     parts = [np.arange(3, 60), np.r_[:30, 40:60]]
     found = regressions(X, y, np.ones(60), parts, 3)
-    score = X @ found.each[0].A.T + found.each[0].b
+    score = X @ found[0].A.T + found[0].b
     p = np.exp(score[:, 2] - np.logaddexp.reduce(score, 1))
     assert 1e-4 < p.mean() < 0.05
     assert regressions(X, np.zeros(60, int), np.ones(60), parts, 2) is None

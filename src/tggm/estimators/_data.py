@@ -5,7 +5,7 @@ in memory.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -25,13 +25,7 @@ from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate, req
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, survey, training_blocks
 from tggm.estimators._holdout import Holdout, fraction_of, read_holdout
-from tggm.estimators._labels import (
-    Labels,
-    class_weights,
-    encoded_labels,
-    known_classes,
-    require_labels_in_all_rows,
-)
+from tggm.estimators._labels import class_weights, encoded_labels, known_classes, require_labels_in_all_rows
 from tggm.estimators._settings import MOST_PERIODIC, Settings
 from tggm.estimators._support import scale_target
 from tggm.models.layers import Incomplete
@@ -327,9 +321,13 @@ def read_labels(
     holdout, rows, chosen = read_holdout((X, y, groups), settings.cv, rows, rows, settings.guarantee, rng)
     X_kept, columns = _encode(estimator, X_, y_, rows, holdout)
     known = known_classes(y_)
-    inputs, label, weights, kept = weighted_rows(
-        X_kept, y_[rows], weight_[rows], settings.class_weight, known
-    )
+    label, weights = encoded_labels(y_[rows], known), weight_[rows]
+    if settings.class_weight is not None:
+        weights = weights * class_weights(settings.class_weight, known, label, weights)[label]
+    kept = weights > 0
+    if not kept.any():
+        raise ValueError("no row has a positive weight: see `sample_weight` and `class_weight`.")
+    inputs, label, weights = X_kept if kept.all() else X_kept[kept], label[kept], weights[kept]
     scales = Scales(
         standardisation(inputs, weights, settings.standardize), Standardisation.unchanged(len(known))
     )
@@ -409,19 +407,6 @@ def row_weights(sample_weight: Any, X: Any) -> Floats:
     if not weight.any():
         raise ValueError("Sample weights must contain at least one non-zero number (`sample_weight`).")
     return weight
-
-
-def weighted_rows(
-    X: Any, y: Any, sample_weight: Any, class_weight: Mapping[Any, float] | str | None, classes: NDArray[Any]
-) -> tuple[Any, Labels, Floats, Bools]:
-    """Return the rows of positive weight, their labels, weights times those of their classes, and a mask."""
-    label, weight = encoded_labels(y, classes), row_weights(sample_weight, X)
-    if class_weight is not None:
-        weight = weight * class_weights(class_weight, classes, label, weight)[label]
-    kept = weight > 0
-    if not kept.any():
-        raise ValueError("no row has a positive weight: see `sample_weight` and `class_weight`.")
-    return (X, label, weight, kept) if kept.all() else (X[kept], label[kept], weight[kept], kept)
 
 
 # ---- standardised rows ----

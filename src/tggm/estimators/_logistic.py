@@ -45,13 +45,6 @@ class Logits(NamedTuple):
     b: Floats  # (n,)
 
 
-class Regressions(NamedTuple):
-    """The regression of the training rows of each group of members, and that of all rows."""
-
-    each: list[Logits]
-    whole: Logits
-
-
 class HeldOutRows:
     """Rows that groups of members held out, and their predictions."""
 
@@ -115,15 +108,16 @@ def blend_with_logistic(model: Model, final: Model, block: RowBlock, random: boo
     found = _regressions_of_block(model, block, held, random)
     if found is None:
         return final
+    *each, whole = found
     rows = held.weight.sum() ** 2 / (held.weight**2).sum()  # effective number
     losses: list[float] = []
     for share in SHARES:
-        log_p = held.log_probabilities([blend_scores(model, logits, share) for logits in found.each])
+        log_p = held.log_probabilities([blend_scores(model, logits, share) for logits in each])
         loss = np.average(-log_p[np.arange(len(log_p)), held.label], weights=held.weight)
         losses.append(float(rows * loss + 0.5 * ((share - EXPECTED) / SPREAD) ** 2))
         if losses[-1] > losses[0] or (len(losses) > 2 and losses[-1] > losses[-2] > losses[-3]):
             break  # the loss has one minimum, up to rounding
-    return blend_scores(final, found.whole, SHARES[int(np.argmin(losses))])
+    return blend_scores(final, whole, SHARES[int(np.argmin(losses))])
 
 
 def blend_scores(model: Model, logits: Logits, share: float) -> Model:
@@ -138,7 +132,7 @@ def blend_scores(model: Model, logits: Logits, share: float) -> Model:
 
 def _regressions_of_block(
     model: Model, block: RowBlock, held: HeldOutRows, random: bool
-) -> Regressions | None:
+) -> list[Logits] | None:
     """Return the regressions on the inputs of the model's linear part; None for large tables."""
     n, d = np.shape(model.arrays()[OUTPUT + "A"])[1:]
     weight = np.asarray(block.weight, np.float64)
@@ -153,18 +147,16 @@ def _regressions_of_block(
 
 def regressions(
     X: Floats, label: Ints, weight: Floats, parts: list[Ints], n: int, folds: list[Fold] | None = None
-) -> Regressions | None:
-    """Fit all regressions with the cross-validated penalty; None if a group trains on one class only.
+) -> list[Logits] | None:
+    """Fit the regression of the training rows of each group of members (`parts`), and that of all rows.
 
-    `parts` are the training rows of each group of members; the penalty is chosen on `folds`, by default
-    random ones.
+    The penalty is chosen on `folds`, by default random ones. None if a group trains on one class only.
     """
     used = np.flatnonzero(weight > 0)
     if any(len(np.unique(label[part])) < 2 for part in parts):
         return None
     strength = [_strength(X, label, weight, n, _random_folds(used, n) if folds is None else folds)]
-    *each, whole = (_path(X[part], label[part], weight[part], n, strength)[0] for part in (*parts, used))
-    return Regressions(each, whole)
+    return [_path(X[part], label[part], weight[part], n, strength)[0] for part in (*parts, used)]
 
 
 def _random_folds(used: Ints, n: int) -> list[Fold]:

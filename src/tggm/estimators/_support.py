@@ -19,26 +19,12 @@ from tggm.predictive.transforms import LogTransform
 
 MOST_COMPARED, FEWEST_COMPARED = 2000, 20  # rows used to decide on the logarithm of the target
 LONG_TAIL = 8.0  # robust deviations from the median; the logarithm needs a target beyond
-SHIFTS = (
-    0.03,
-    0.3,
-    1.0,
-    3.0,
-)  # of the logarithm of targets with a lower limit, in medians of the distance to it
+# of the logarithm of targets with a lower limit, in medians of the distance to it
+SHIFTS = (0.03, 0.3, 1.0, 3.0)
 LEAST_GAIN, ERRORS = 0.02, 3.0  # nats per row, and standard errors, by which such a logarithm must be better
 OUTSIDE = 0.005  # probability beyond a bound, at one held-out row, from which the bound is used
 FINE = 0.05  # steps, in standard deviations, below which a lattice is not used
 _PENALTY = 1.0  # on squared coefficients of standardised columns
-
-
-class Scaled(NamedTuple):
-    """One target on its transformed scale."""
-
-    y: Floats  # (N, n) ends of the cells of rows at limits
-    side: Floats | None  # as in `Targets`
-    half: Floats | None  # as in `Targets`
-    transform: LogTransform | None
-    plan: Plan
 
 
 def read_plan(settings: Settings, Y: Floats, side: Floats | None) -> Plan:
@@ -53,21 +39,24 @@ def read_plan(settings: Settings, Y: Floats, side: Floats | None) -> Plan:
 
 def scale_target(
     settings: Settings, X: Floats, Y: Floats, side: Floats | None, half: Floats | None, weight: Floats
-) -> Scaled:
-    """Choose the scale of the target, and censor the rows at its limits."""
+) -> tuple[Floats, Floats | None, Floats | None, LogTransform | None, Plan]:
+    """Choose the scale of the target, and censor the rows at its limits.
+
+    Return transformed targets, their sides and half widths as in `Targets`, the transform, and the supports.
+    """
     plan = read_plan(settings, Y, side)
     transform = read_transform(settings.target_transform, X, Y, side, weight, plan)
     if plan.cells is not None:
         Y, side = limit_rows(plan.cells, Y, side)
     if transform is None:
-        return Scaled(Y, side, half, transform, plan)
+        return Y, side, half, transform, plan
     Z = transform.forward(Y)
     if half is not None and side is not None:  # the interval of the logarithm; it may have no lower end
         low, high = transform.forward(Y - half), transform.forward(Y + half)
         Z = np.where(side == 2, np.where(np.isinf(low), high, 0.5 * (low + high)), Z)
         side = np.where((side == 2) & np.isinf(low), -1.0, side)
         half = np.where(side == 2, 0.5 * (high - low), 0.0)
-    return Scaled(Z, side, half, transform, plan)
+    return Z, side, half, transform, plan
 
 
 def limit_rows(support: Support, Y: Floats, side: Floats | None) -> tuple[Floats, Floats | None]:
