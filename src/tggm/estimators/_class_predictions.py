@@ -82,9 +82,8 @@ def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:
     """Evaluate the mixture of members or its logarithm, (rows, n), in double precision."""
     if (network := numpy_network(fitted.model, X)) is not None:
         return _finite(_evaluate_in_numpy(fitted, network, X, log), fitted.dtype, log)
-    model, columns = _fold_scales(fitted.model, fitted.scales.x, fitted.dtype)
-    folded = columns is not fitted.scales.x
-    by_scipy = sparse.issparse(X) and folded and jax.default_backend() == "cpu"
+    model, columns = fitted.model, fitted.scales.x
+    by_scipy = sparse.issparse(X) and model.features.linear and jax.default_backend() == "cpu"
     dense = by_scipy or not sparse.issparse(X)
     size = block_size(model, X.shape[0]) if dense else SPARSE_BLOCK
     rows = padded_to(X.shape[0], size)
@@ -136,23 +135,6 @@ def _finite(result: Floats, dtype: str, log: bool) -> Floats:
     return np.maximum(result, -np.finfo(dtype).max) if log else result
 
 
-def _fold_scales(model: Model, columns: Columns, dtype: Any) -> tuple[Model, Columns]:
-    """Fold the standardisation into the weights, if that loses no digits."""
-    if not (columns.fits_float32() and model.features.linear):
-        return model, columns
-    arrays = model.arrays()
-    W0 = arrays["hidden.W0"] / columns.scale.astype(dtype)[None, None, :]
-    # not a matrix product: idle BLAS threads would block the cores for JAX
-    b0 = arrays["hidden.b0"] - (W0 * columns.shift.astype(dtype)[None, None, :]).sum(-1)
-    moved = {"hidden.W0": W0, "hidden.b0": b0}
-    if (A := arrays.get("likelihood.output.A")) is not None:
-        A = A / columns.scale.astype(dtype)[None, None, :]
-        lowered = (A * columns.shift.astype(dtype)[None, None, :]).sum(-1)
-        b1 = arrays["likelihood.output.b1"] - lowered
-        moved |= {"likelihood.output.A": A, "likelihood.output.b1": b1}
-    return model.replaced(arrays | moved), Columns.unchanged(W0.shape[2])
-
-
 def _rows(X: Any, model: Model, columns: Columns, by_scipy: bool) -> Any:
     """Return inputs for the model; sparse inputs are already multiplied by W0 and A."""
     W0 = model.arrays()["hidden.W0"]
@@ -161,7 +143,10 @@ def _rows(X: Any, model: Model, columns: Columns, by_scipy: bool) -> Any:
     A = model.arrays().get("likelihood.output.A")
     with np.errstate(over="ignore", invalid="ignore"):  # checked later
         products: list[Any] = [
-            None if W is None else _product(X.astype(W.dtype, copy=False), W) for W in (W0, A)
+            None
+            if W is None
+            else _product(X.astype(W.dtype, copy=False), W / columns.scale.astype(W.dtype)[None, None])
+            for W in (W0, A)
         ]
     return Product(*products)
 
