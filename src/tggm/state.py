@@ -169,16 +169,10 @@ def _require_arrays(arrays: Arrays, wanted: Shapes) -> None:
 
 
 def _require_history(arrays: Arrays, meta: Meta) -> None:
-    epoch, importances = arrays["history.epoch"], meta["importances"]
-    if (np.diff(epoch, prepend=0) < 1).any():
+    if (np.diff(arrays["history.epoch"], prepend=0) < 1).any():
         raise ValueError("epochs of the learning curve must be positive and increasing")
     if min(arrays["best_epoch"].min(), arrays["undone"].min()) < 0:
         raise ValueError("the best epoch and the undone steps must not be negative")
-    if importances is None:
-        return
-    numbers = isinstance(importances, list) and all(type(value) in (int, float) for value in importances)
-    if not numbers or not np.isfinite(np.asarray(importances, np.float64)).all():
-        raise ValueError("importances must be a list of finite numbers")
 
 
 def _feature_names(names: Any, n_features: int) -> list[str] | None:

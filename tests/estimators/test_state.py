@@ -138,7 +138,6 @@ WRONG = {
     "transform": ["sqrt", [0.0], float("inf")],
     "support": ["auto", 3, [], [1, 0], [0, 1, -1], [0, 1, 0.3], [0, "1"], [float("nan"), None]],
     "converged": ["yes"],
-    "importances": ["many", [1.0, "x"], [float("nan")], [True]],
 }
 
 

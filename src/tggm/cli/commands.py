@@ -278,8 +278,6 @@ def _contents(model: Any, stored: Any) -> list[str]:
         lines.append(f"{fitted.guarantee.shape[1]:,} scores of calibration rows, for --guarantee")
     if stored.baselines is not None:
         lines.append("a linear model and one without inputs, for tggm evaluate")
-    if model._importances is not None:
-        lines.append("importances of columns")
     return lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,15 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 from tggm import settings as check
 from tggm.arrays import Floats, Ints
 from tggm.estimators._data import Data, StreamData
-from tggm.estimators._fitted import Fitted, fitted_of
+from tggm.estimators._fitted import Fitted, fitted_of, initialise, retrain
 from tggm.estimators._settings import Settings
 from tggm.predictive.marginal import averages
 from tggm.tables import TableTransformer
 from tggm.tables.inputs import new_rows
 from tggm.tables.table import warn
 from tggm.tables.transformer import Columns
-from tggm.training import Observer, Trained
+from tggm.training import Observer, Trained, train
 from tggm.training.loop import Layout
+from tggm.training.progress import Printer
 from tggm.training.rows import held_out_sample, take
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     fitted_: Fitted
     table_: TableTransformer | None = None  # encoder of a table; None for arrays without gaps
     _held: list[tuple[list[int], Any]] | None = None  # groups of members and the rows that they held out
-    _importances: Floats | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -191,21 +191,15 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
         Computed like `permutation_importances`, on at most 1,000 rows that members held out in `fit`; the
         members that held out a row predict it. A transformed target stays transformed. They are computed on
-        first use. A model file stores computed importances, but no rows.
+        each access. A model file has no held-out rows.
         """
-        check_is_fitted(self, "fitted_")
-        found = self._importances
-        if found is None or len(found) != self.n_features_in_:
-            found = self._importances = self._held_out_importances()
-        return found
-
-    def _held_out_importances(self) -> Floats:
         from tggm.explanation import permutation_importances
 
+        check_is_fitted(self, "fitted_")
         if not self._held:
             raise AttributeError(
-                "`feature_importances_` need held-out rows of a dense table in memory, or a model file that "
-                "contains them; call permutation_importances(X, y) with rows that were not used in `fit`."
+                "`feature_importances_` need held-out rows of a dense table in memory, which a model file "
+                "lacks; call permutation_importances(X, y) with rows that were not used in `fit`."
             )
         total, count = np.zeros(self.n_features_in_), 0
         for members, (Z, y) in self._held:
@@ -237,13 +231,24 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         found: Floats = new_rows(self, given, unknown=True, dtype=np.float64)
         return found
 
-    def _store(self, fitted: Fitted, trained: Trained, block: Any = None, observer: Any = None) -> None:
-        """Store a fit and its history, and some held-out rows of `block` for importances."""
-        self._set_fitted(fitted)
+    def _fit(
+        self, data: Data | StreamData, settings: Settings, rng: np.random.Generator,
+        pool: Callable[..., Fitted], observer: Observer | None, eval_set: Any, rounds: int | None,
+    ) -> None:  # fmt: skip
+        """Train the members, pool them, and store the fit with some held-out rows for importances."""
+        model, blocks = initialise(settings, data, rng)
+        if observer is None and settings.verbose:
+            observer = Printer(held=True)
+        if eval_set is not None or rounds is not None:
+            observer = EvaluationObserver(self, settings, data, model, eval_set, rounds, observer)
+        program = settings.program(model, blocks, data, rng)
+        held_out = train(model, blocks, program, observer)
+        trained = retrain(held_out, program, blocks, data, settings, rng)
+        self._set_fitted(pool(held_out, trained, blocks, data, settings))
         self.__dict__.pop("evals_result_", None)
         if isinstance(observer, EvaluationObserver):
             self.evals_result_ = observer.result
-        self._held, self._importances = None, None
+        self._held = None
         self.n_iter_ = int(trained.train.shape[1])
         epochs = np.arange(1, self.n_iter_ + 1)
         self.history_ = {"train": trained.train, "held_out": trained.held, "epoch": epochs}
@@ -251,8 +256,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.converged_ = not (trained.interrupted or trained.failed.any())
         self.interrupted_ = trained.interrupted
         _warn_about(trained, self.n_members, self.learning_rate)
-        if block is not None and isinstance(block.data.X, np.ndarray):
-            self._held = held_out_sample(block, MOST_KEPT)
+        if blocks.kept is not None and not blocks.partial and isinstance(blocks.kept.data.X, np.ndarray):
+            self._held = held_out_sample(blocks.kept, MOST_KEPT)
 
     def _set_fitted(self, fitted: Fitted) -> None:
         """Store a model, and set attributes to its parameters in the units of the data."""

@@ -30,7 +30,6 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
     fitted = estimator.fitted_
     require_parameters(fitted.model.arrays(), fitted.dtype)
     names = None if fitted.columns.encoder is not None else fitted.columns.names
-    importances = estimator._importances
     meta = {
         "settings": _stored_settings(estimator),
         "network": fitted.network.described(),
@@ -43,7 +42,6 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
         "process": None if fitted.process is None else [fitted.process.share, fitted.process.constant],
         "support": None if fitted.support is None else list(fitted.support),
         "converged": bool(estimator.converged_),
-        "importances": None if importances is None else importances.tolist(),
     }
     if fitted.classes is not None:
         meta |= stored_classes(fitted.classes)
@@ -80,8 +78,6 @@ def from_state(cls: type[E], arrays: Arrays, meta: Meta, table: Preparation | No
     )  # fmt: skip
     estimator.n_iter_ = int(history["epoch"][-1]) if len(history["epoch"]) else 0
     estimator.converged_, estimator.interrupted_ = meta["converged"], False
-    if meta["importances"] is not None:
-        estimator._importances = np.asarray(meta["importances"], np.float64)
     with np.errstate(all="ignore"):  # a file may hold any numbers
         estimator._set_fitted(fitted)
     shown = {name: a for name, a in vars(estimator).items() if name in ("W0_", "b0_", "W1_", "b1_", "noise_")}

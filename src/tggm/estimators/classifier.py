@@ -14,9 +14,9 @@ from tggm import settings as check
 from tggm.arrays import Bools, Floats
 from tggm.data import Stream
 from tggm.estimators import _class_predictions as compute
-from tggm.estimators._base import EvaluationObserver, TableEstimator
+from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import read_labels, require_two_classes
-from tggm.estimators._fitted import Fitted, initialise, retrain
+from tggm.estimators._fitted import Fitted
 from tggm.estimators._labels import encoded_labels
 from tggm.estimators._logistic import pool_classes
 from tggm.estimators._settings import CLASSIFICATION, Settings
@@ -24,8 +24,7 @@ from tggm.models import Network
 from tggm.predictive.base import require_level
 from tggm.runtime import precision
 from tggm.tables.inputs import new_rows
-from tggm.training import Observer, train
-from tggm.training.progress import Printer
+from tggm.training import Observer
 
 if TYPE_CHECKING:
     from tggm.paper import PaperClassifier
@@ -204,17 +203,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         rng = check.generator(settings.random_state)
         data = read_labels(self, X, y, sample_weight, groups, settings, rng)
         require_two_classes(data)
-        model, blocks = initialise(settings, data, rng)
-        if observer is None and settings.verbose:
-            observer = Printer(held=True)
-        if eval_set is not None or early_stopping_rounds is not None:
-            given = eval_set, early_stopping_rounds, observer
-            observer = EvaluationObserver(self, settings, data, model, *given)
-        program = settings.program(model, blocks, data, rng)
-        trained = train(model, blocks, program, observer)
-        final = retrain(trained, program, blocks, data, settings, rng)
-        fitted = pool_classes(trained, final, blocks, data, settings)
-        self._store(fitted, final, None if blocks.partial else blocks.kept, observer)
+        self._fit(data, settings, rng, pool_classes, observer, eval_set, early_stopping_rounds)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

@@ -15,23 +15,16 @@ from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
 from tggm.estimators import _regression_predictions as compute
-from tggm.estimators._base import EvaluationObserver, TableEstimator
+from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import read_numbers, row_weights
-from tggm.estimators._fitted import (
-    guaranteed_interval,
-    initialise,
-    pool_regression,
-    recalibrate_model,
-    retrain,
-)
+from tggm.estimators._fitted import guaranteed_interval, pool_regression, recalibrate_model
 from tggm.estimators._settings import REGRESSION, Settings
 from tggm.estimators._support import require_positive, require_support
 from tggm.models import Network
 from tggm.predictive.base import require_level
 from tggm.predictive.member_moments import measured_targets, member_means
 from tggm.tables.inputs import new_rows
-from tggm.training import Observer, train
-from tggm.training.progress import Printer
+from tggm.training import Observer
 
 if TYPE_CHECKING:
     from tggm.paper import PaperRegressor
@@ -276,17 +269,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         settings = Settings.checked(self.get_params(deep=False), REGRESSION)
         rng = check.generator(settings.random_state)
         data = read_numbers(self, X, y, sample_weight, censored, groups, settings, rng)
-        model, blocks = initialise(settings, data, rng)
-        if observer is None and settings.verbose:
-            observer = Printer(held=True)
-        if eval_set is not None or early_stopping_rounds is not None:
-            given = eval_set, early_stopping_rounds, observer
-            observer = EvaluationObserver(self, settings, data, model, *given)
-        program = settings.program(model, blocks, data, rng)
-        trained = train(model, blocks, program, observer)
-        final = retrain(trained, program, blocks, data, settings, rng)
-        fitted = pool_regression(trained, final, blocks, data, settings)
-        self._store(fitted, final, None if blocks.partial else blocks.kept, observer)
+        self._fit(data, settings, rng, pool_regression, observer, eval_set, early_stopping_rounds)
         return self
 
     def recalibrate(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
