@@ -22,7 +22,7 @@ LONG_TAIL = 8.0  # robust deviations from the median; the logarithm needs a targ
 # of the logarithm of targets with a lower limit, in medians of the distance to it
 SHIFTS = (0.03, 0.3, 1.0, 3.0)
 LEAST_GAIN, ERRORS = 0.02, 3.0  # nats per row, and standard errors, by which such a logarithm must be better
-OUTSIDE = 0.005  # probability beyond a bound, at one held-out row, from which the bound is used
+OUTSIDE = 3.0  # expected held-out rows beyond a bound, from which it is used: e⁻³ is the chance of none
 FINE = 0.05  # steps, in standard deviations, below which a lattice is not used
 _PENALTY = 1.0  # on squared coefficients of standardised columns
 
@@ -245,8 +245,8 @@ def choose_support(
         law = _law_of(some, calibration, units)
         if candidate.step is None:
             tails = zip(candidate.ends, (law.logcdf, law.logsf), strict=True)
-            beyond = [tail(end).max() for end, tail in tails if np.isfinite(end)]
-            support = candidate if max(beyond, default=-np.inf) > np.log(OUTSIDE) else support
+            beyond = [np.exp(tail(end)).sum() for end, tail in tails if np.isfinite(end)]
+            support = candidate if max(beyond, default=0.0) > OUTSIDE else support
             continue
         if candidate.step < FINE * float(np.median(law.std())):
             continue
