@@ -171,11 +171,6 @@ def test_dates_become_a_trend_and_cycles():
         np.testing.assert_allclose(how.transform(table(d=words)), X)
 
 
-def test_dates_in_words_are_recognised():
-    assert isinstance(fit(table(d=["January 31, 2024"] * 11 + [None])).columns_[0], DateColumn)
-    assert isinstance(fit(table(d=["1-2", "3.5.1 b", "3-4"] * 4)).columns_[0], Category)
-
-
 def test_gaps_and_words_among_dates():
     how = fit(table(d=[*(f"2024-01-{k:02d}" for k in range(1, 29)), "soon", None]))
     X, notes = encode(how, table(d=["2024-01-05", None, "soon", "2024-01-07", "2024-01-08"]))

@@ -166,16 +166,6 @@ def test_excel_numbers_words_dates_and_gaps(book):
     assert table.words("count").tolist() == ["5", "6", "7"]
 
 
-def test_excel_and_csv_give_the_same_numbers(book, tmp_path):
-    FRAME.to_csv(tmp_path / "t.csv", index=False)
-    tables = [read_table(path).without("count") for path in (book, str(tmp_path / "t.csv"))]
-    y = FRAME["count"].to_numpy()
-    with pytest.warns(UserWarning, match="kind"):
-        np.testing.assert_array_equal(
-            *(TableTransformer(task="regression").fit_transform(t, y) for t in tables)
-        )
-
-
 def test_a_sheet_by_its_name(book):
     assert read_table(book, sheet="second").names == ["column 1", "x"]
     for sheet, message in (("third", "no sheet 'third'; it has 'first', 'second'"), ("names", "has no rows")):

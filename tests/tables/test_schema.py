@@ -123,42 +123,29 @@ def test_invalid_table_sections_are_rejected(full, path, value, sentence):
         preparation_from_json(stored if path else value)
 
 
-NUMBER = {"kind": "number", "decimal": ".", "unit": "", "marks": [], "encoding": None}
-
-
 def restore(arrays, state, table):
     """Return the smallest estimator that takes tables."""
-    scales = SimpleNamespace(x=SimpleNamespace(shift=np.zeros(3)))
+    scales = SimpleNamespace(x=SimpleNamespace(shift=np.zeros(4)))
     return SimpleNamespace(task="regression", table=table, fitted_=SimpleNamespace(scales=scales))
 
 
-@pytest.fixture
-def preparation(monkeypatch):
+def test_a_table_section_must_fit_the_model_of_its_file(full, monkeypatch):
     monkeypatch.setattr(files, "loaders", lambda backend: {"Toy": restore})
-    how = TableTransformer(task="regression")
-    return how.fit(table(a=np.arange(8.0) ** 3, c=["u", "v"] * 4), np.arange(8.0)).preparation(Y)
+    stored = preparation_to_json(dataclasses.replace(full, baselines=None))
 
+    def read(**changed):
+        description = {"class": "Toy", "state": {}, "table": stored | changed}
+        return files.parse_model(encode({"w": np.arange(3.0)}, description), "m.tggm")
 
-def content(stored):
-    return encode({"w": np.arange(3.0)}, {"class": "Toy", "state": {}, "table": stored})
-
-
-def test_the_table_section_of_a_file_is_given_to_its_model(preparation):
-    model, found = files.parse_model(content(preparation_to_json(preparation)), "m.tggm")
-    assert model.table == found == preparation
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
+    model, found = read()
+    assert model.table == found
+    for changed, message in (
         ({"columns": []}, "its table section is not valid .its table must have columns"),
-        ({"target": {"name": "y", "task": "classification", "integer": False}}, "inputs for classification"),
-        ({"columns": [dict(NUMBER, name="a", fill=0.0, indicator=True)]}, "makes 2 inputs"),
-    ],
-)
-def test_a_table_section_that_does_not_fit_the_model_is_rejected(preparation, changed, message):
-    with pytest.raises(files.ModelFileError, match=message):
-        files.parse_model(content(preparation_to_json(preparation) | changed), "m.tggm")
+        ({"target": stored["target"] | {"task": "classification"}}, "inputs for classification"),
+        ({"columns": stored["columns"][:1]}, "makes 2 inputs"),
+    ):
+        with pytest.raises(files.ModelFileError, match=message):
+            read(**changed)
 
 
 # ---- baselines -------------------------------------------------------------------------------------------
