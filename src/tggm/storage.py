@@ -89,11 +89,10 @@ def _metadata(header: bytes) -> tuple[Any, dict[str, Any]]:
     if type(schema) is int and schema > SCHEMA:
         raise ModelFileError(f"it is from a newer version of tggm (schema {schema}; this one reads {SCHEMA})")
     try:
-        known = type(schema) is int and schema == SCHEMA and isinstance(found["model"], dict)
-        strict = known and _to_json(found) == text
-    except (ValueError, LookupError, RecursionError):
+        strict = type(schema) is int and schema == SCHEMA and _to_json(found) == text
+    except (ValueError, RecursionError):
         strict = False
-    if not strict or set(found) != {"schema", "sha256", "model"}:
+    if not strict or set(found) != {"schema", "sha256", "model"} or not isinstance(found["model"], dict):
         raise ModelFileError("its metadata are not JSON as tggm writes it")
     return found["sha256"], found["model"]
 

@@ -171,12 +171,8 @@ def as_numbers(name: str, array: NDArray[Any], start: int = 0) -> NDArray[Any]:
     """Return an array of real numbers unchanged, one of objects or text as float64."""
     if array.dtype.kind in "biuf":
         return array
-    if array.dtype.kind == "c":
-        raise ValueError(
-            f"`{name}` must be real numbers; it is {array.dtype}. Pass real and imaginary parts as columns."
-        )
     if array.dtype.kind not in "OUST":
-        raise ValueError(f"`{name}` must be numbers; it is {array.dtype}. Replace dates by numbers.")
+        raise ValueError(f"`{name}` must be real numbers; it is {array.dtype}. Replace it by numbers.")
     try:
         return np.asarray(array, np.float64)
     except (TypeError, ValueError):

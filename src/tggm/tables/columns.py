@@ -297,6 +297,10 @@ class Statistic(_Words):
         out_of_fold = encode_out_of_fold(code, len(self.counts), outcome)
         return np.column_stack([out_of_fold, self.lookup[code, -1]])
 
+    def codes(self, table: Table) -> Ints:
+        """Return the index of each row's word; those of rare words and of gaps come last."""
+        return code_words(table, self.name, self.levels)
+
     def encoded(self, sums: CodeSums, without: int | None) -> "Statistic":
         """Return the column with all rows of a stream, encoded without those of one fold."""
         values = tuple(map(tuple, sums.encode(without).tolist()))

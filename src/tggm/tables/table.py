@@ -138,15 +138,9 @@ class Table:
         column = self.columns[name]
         return set(column.tolist()) - {None} if column.dtype == object else set()
 
-    def has_truth(self, name: str) -> bool:
-        """Return whether all words of a column are true or false."""
-        different = self.different(name)
-        return bool(different) and all(word.lower() in TRUTH for word in different)
-
     def has_codes(self, name: str) -> bool:
         """Return whether all words of a column have whole numbers, one with a leading zero."""
-        different = self.different(name)
-        return bool(different) and text.are_codes(different)
+        return text.are_codes(self.different(name))
 
     def has_dates(self, name: str) -> bool:
         """Return whether a column has dates, or words of which most are dates."""
@@ -322,8 +316,8 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
         raise TableError(
             f"the target {name!r} of {table.source} is empty in all rows; choose another column."
         )
-    as_words = table.has_truth(name) or table.has_codes(name)
-    values = None if as_words else table.numbers_or_none(name)
+    are_truth = {word.lower() for word in table.different(name)} in ({"true"}, {"false"}, {"true", "false"})
+    values = None if are_truth or table.has_codes(name) else table.numbers_or_none(name)
     numeric = None if values is None else values[known]
     whole = numeric is not None and bool((numeric == np.floor(numeric)).all())
     labels: list[Any] = np.unique(table.words(name)[known] if numeric is None else numeric).tolist()

@@ -87,10 +87,8 @@ class CodeSums:
         """Return the encoding of each code, (codes, outputs), by the rows of all folds but one."""
         kept = np.arange(FOLDS) != without
         count, total, squares = (a[kept].sum(0) for a in (self._count, self._total, self._squares))
-        n, m = (
-            count.sum(0),
-            np.array([_prior_rows(*part) for part in zip(count.T, total.T, squares, strict=True)]),
-        )
+        n = count.sum(0)
+        m = np.array([_prior_rows(*part) for part in zip(count.T, total.T, squares, strict=True)])
         value: Floats = self._centre + (total + m * total.sum(0) / np.maximum(n, 1)) / (count + m)
         if self._log_odds:
             least = 0.5 / (n + 1)
