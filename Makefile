@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTEST_ADDOPTS PYTEST_PLUGINS
 export PYTHONNOUSERSITE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-matrix lint style types digits others bench fuzz clean venv-demo venv-dev
+.PHONY: demo test test-all test-matrix lint style types digits others bench clean venv-demo venv-dev
 
 demo: venv-demo
 	@$(BIN)/python examples/demo.py
@@ -65,9 +65,6 @@ types: venv-dev
 bench: venv-dev
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 	$(BIN)/python experiments/render.py
-
-fuzz: venv-dev
-	$(BIN)/python -m tools.fuzz_model_files
 
 # Lowest and newest dependencies on Python 3.11 to 3.13; needs uv and several gigabytes of disk.
 test-matrix:

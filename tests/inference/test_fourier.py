@@ -9,11 +9,9 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from tests.cases import few
-from tests.inference.references import log_integral
-from tggm.inference import Sum, log_density, log_tails
+from tggm.inference import Sum, log_density
 
 density = jax.jit(log_density)
-tails = jax.jit(log_tails)
 gradient = jax.jit(jax.grad(lambda s, y: log_density(s, y).sum(), argnums=(0, 1)))
 
 ROWS, FEW, MANY = 16, 4, 50  # every sum is padded to ROWS and MANY, so that each program is compiled once
@@ -38,10 +36,6 @@ def one_unit(y, alpha, c, noise):
     return norm.logpdf(y, c * alpha, np.sqrt(v)) + log_ndtr(posterior) - log_ndtr(alpha)
 
 
-def truncated_logpdf(x, alpha):
-    return norm.logpdf(x, alpha) - log_ndtr(alpha)
-
-
 ONE = [
     (0.0, 1.0, 1.0),
     (-3.0, 2.0, 0.3),
@@ -58,21 +52,6 @@ def test_density_of_one_unit(alpha, c, noise):
     got = np.asarray(density(sums([alpha], [c], noise), rows_of(FAR)))[: len(FAR)]
     want = one_unit(FAR, alpha, c, noise)
     assert_allclose((got - want) / np.maximum(1, np.abs(want)), 0, atol=1e-13)
-
-
-@pytest.mark.parametrize(("alpha", "c", "noise"), ONE)
-def test_tails_of_one_unit(alpha, c, noise):
-    # P(c x + eps > y) = E Phi((c x - y) / sd), one-dimensional
-    low, high = (np.asarray(t) for t in tails(sums([alpha], [c], noise), rows_of(FAR)))
-    for i, y in enumerate(FAR):
-        sign = 1 if high[i] < low[i] else -1  # the smaller tail is the one computed
-
-        def log_f(x, y=y, sign=sign):
-            return truncated_logpdf(x, alpha) + log_ndtr(sign * (c * x - y) / np.sqrt(noise))
-
-        want = log_integral(log_f, 0.0, max(alpha, 0) + 2 * abs(y / c) + 40)
-        assert abs(min(low[i], high[i]) - want) < 2e-12 * max(1, abs(want)), y
-    assert_allclose(np.exp(low) + np.exp(high), 1, rtol=1e-13)
 
 
 moments = jax.jit(Sum.mean_var)

@@ -10,10 +10,7 @@ from tggm.inference._ep import ep as ep
 from tggm.inference._exact import exact as exact
 from tggm.inference._exact import pair_covariance as pair_covariance
 from tggm.inference._fourier import Sum as Sum
-from tggm.inference._fourier import by_chunks as by_chunks
 from tggm.inference._fourier import log_density as log_density
-from tggm.inference._fourier import log_tails as log_tails
-from tggm.inference._fourier import period as period
 from tggm.inference._lattice import generator as generator
 from tggm.inference._lattice import next_prime as next_prime
 from tggm.inference._linear import linear_mean as linear_mean

@@ -1,4 +1,4 @@
-"""Density and distribution function of a sum of truncated normals, by tilted Fourier inversion.
+"""Density of a sum of truncated normals, by tilted Fourier inversion.
 
     Y = Σ_k c_k x_k + ε,    x_k ~ N(α_k, 1) truncated to x ≥ 0, independent,    ε ~ N(0, s1)
 
@@ -8,7 +8,7 @@
 Under the density tilted by λ, f(y) e^{λy − K(λ)}, the x_k are again independent truncated normals, with
 locations α_k + c_k λ, and Y has mean K'(λ) and variance K''(λ). With s = λ + it on a vertical line,
 
-    f(y) = e^{K(λ) − λy} (1/π) ∫₀^∞ Re F(t) dt,    P(Y > y) = e^{K(λ) − λy} (1/π) ∫₀^∞ Re F(t)/s dt   (λ > 0),
+    f(y) = e^{K(λ) − λy} (1/π) ∫₀^∞ Re F(t) dt,
     F(t) = e^{K(s) − K(λ) − ity} = Π_k ψ_k(t) · e^{−s1 t²/2 + it(s1 λ − y)},
 
 for any λ. At the saddle point K'(λ) = y the factor in front has the size of the result, so the integral is of
@@ -149,12 +149,11 @@ class Contour(NamedTuple):
     log_scale: Array  # (rows,) K(λ) − λy
 
 
-def vertical_contour(sums: Sum, y: Array, lam: Array, at_least: Array | None = None) -> Contour:
-    """Return the line through λ, with a period of at least `at_least`."""
+def vertical_contour(sums: Sum, y: Array) -> Contour:
+    """Return the line through the saddle point."""
+    lam = saddle(sums, y)
     tilted = sums.tilted(lam)
-    T = period(sums, lam, y)
-    T = T if at_least is None else jnp.maximum(T, at_least)
-    step = 2 * jnp.pi / T
+    step = 2 * jnp.pi / period(sums, lam, y)
     offset = tilted.anchor() + sums.noise * lam - y
     # where the last possible node is not negligible, the noise is too small to be resolved: increase it
     end = step * _MAX_NODES
@@ -194,17 +193,6 @@ def sweep(contour: Contour, factors: Callable[[Array], tuple[Array, ...]], total
     return lax.while_loop(unfinished, block, start)[2]
 
 
-def _integral(contour: Contour, weight: Callable[[Array], Array] | None = None) -> Array:
-    """Return (1/π) ∫ Re(F weight(s)) dt, at least the smallest positive number."""
-
-    def gather(s: Array, F: Array) -> Array:
-        return (F if weight is None else F * weight(s)).real.sum(1)
-
-    tilted = contour.tilted
-    total = sweep(contour, lambda t: (tilted.characteristic(t),), jnp.zeros_like(contour.lam), gather)
-    return jnp.maximum(total * contour.step / jnp.pi, float(np.finfo(total.dtype).tiny))
-
-
 class Averages(NamedTuple):
     """log f(y), and averages ⟨·⟩ for each row and variable."""
 
@@ -218,7 +206,7 @@ class Averages(NamedTuple):
 
 def averages(sums: Sum, y: Array) -> Averages:
     """Return averages of a block of rows; not differentiable."""
-    contour = vertical_contour(sums, y, saddle(sums, y))
+    contour = vertical_contour(sums, y)
     alpha, coef = contour.tilted.alpha, contour.tilted.coef
     scale = 1 / mass(alpha)
     centre = standard_moments(alpha)[0]
@@ -259,8 +247,13 @@ def log_density(sums: Sum, y: Array) -> Array:
     """
 
     def compute(sums: Sum, y: Array) -> Array:
-        contour = vertical_contour(sums, y, saddle(sums, y))
-        return contour.log_scale + jnp.log(_integral(contour))
+        contour = vertical_contour(sums, y)
+        total = sweep(
+            contour, lambda t: (contour.tilted.characteristic(t),), jnp.zeros_like(y),
+            lambda _, F: F.real.sum(1),
+        )  # fmt: skip
+        integral = total * contour.step / jnp.pi
+        return contour.log_scale + jnp.log(jnp.maximum(integral, float(np.finfo(total.dtype).tiny)))
 
     out: Array = by_chunks(compute, sums, y)
     return out
@@ -274,35 +267,3 @@ def _log_density_jvp(primals: tuple[Sum, Array], tangents: tuple[Sum, Array]) ->
     prior, _ = standard_moments(sums.alpha)
     by_variable = (a.mean - prior) * d_sums.alpha + a.s_mean * d_sums.coef
     return a.log_density, by_variable.sum(1) - a.s * d_y + 0.5 * a.s2 * d_sums.noise
-
-
-def saddle_off_pole(sums: Sum, y: Array) -> Array:
-    """Return the saddle point, moved away from the pole at s = 0, with the sign of y − E[Y].
-
-    The least distance is 1.7 divided by the standard deviation, or 0.7 divided by it if the tail is nearly
-    exponential, so that E[e^{λY}] would be too large.
-    """
-    mean, var = sums.mean_var()
-    side = jnp.where(y >= mean, 1.0, -1.0).astype(y.dtype)
-    wide = 1.7 * side / jnp.sqrt(var)
-    least = jnp.where(sums.log_mgf(wide, mean) < 3, 1.7, 0.7) / jnp.sqrt(var)
-    return side * jnp.maximum(jnp.abs(saddle(sums, y)), least)
-
-
-def log_tails(sums: Sum, y: Array) -> tuple[Array, Array]:
-    """Return the logarithms of P(Y ≤ y) and P(Y > y); the smaller of the two has relative accuracy.
-
-    The pole of the integrand at s = 0 adds e^{−|λ|T} to the error of the trapezoidal rule.
-    """
-
-    def compute(sums: Sum, y: Array) -> tuple[Array, Array]:
-        lam = saddle_off_pole(sums, y)
-        contour = vertical_contour(sums, y, lam, (digits(y.dtype) + 2) / jnp.abs(lam))
-        sign = lax.complex(jnp.sign(lam), jnp.zeros_like(lam))[:, None]
-        tail = contour.log_scale + jnp.log(_integral(contour, lambda s: sign / s))
-        tail = jnp.minimum(tail, -float(np.finfo(tail.dtype).tiny))
-        other = jnp.where(tail > -0.7, jnp.log(-jnp.expm1(tail)), jnp.log1p(-jnp.exp(tail)))
-        return jnp.where(lam > 0, other, tail), jnp.where(lam > 0, tail, other)
-
-    out: tuple[Array, Array] = by_chunks(compute, sums, y)
-    return out

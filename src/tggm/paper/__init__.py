@@ -4,8 +4,7 @@ The paper's models and algorithms as published, misprints corrected. docs/paper.
 implements which equation.
 """
 
-from tggm.paper._density import ExactPredictive as ExactPredictive
 from tggm.paper._estimators import PaperClassifier as PaperClassifier
 from tggm.paper._estimators import PaperRegressor as PaperRegressor
 
-__all__ = ["ExactPredictive", "PaperClassifier", "PaperRegressor"]
+__all__ = ["PaperClassifier", "PaperRegressor"]

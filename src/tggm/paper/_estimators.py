@@ -23,13 +23,11 @@ from tggm import settings
 from tggm.arrays import Floats
 from tggm.data.standardise import Columns, require_moderate
 from tggm.models import Model
-from tggm.paper._density import ExactPredictive
 from tggm.paper._model import (
     DEEP,
     ENGINES,
     Objective,
     draw_members,
-    has_exact_density,
     latent,
     subtract_unit_variance,
 )
@@ -383,25 +381,13 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         return centre, self._reshape(np.sqrt(var.mean(0) + mean.var(0)) * self._y.scale)
 
     def predict_dist(self, X: ArrayLike) -> ScalarPredictive | JointPredictive[Any]:
-        """Return the predictive distribution of each row, a mixture over members.
-
-        One output of one hidden layer has an exact density. Several layers or outputs give Gaussians with the
-        moments of y.
-        """
-        Z, y, dtype = self._standardise(X, np.float64), self._y, np.float64
-        one = len(y.shift) == 1
+        """Return the predictive distribution of each row: Gaussians with the moments of y, one per member."""
+        rows, y = Rows(self._standardise(X, np.float64), None), self._y
         model: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), self.model_)
-        at: Any = 0 if one else slice(None)
-        units: dict[str, Any] = {"loc": y.shift[at], "scale": y.scale[at]}
-        if not (one and has_exact_density(model)):
-            mean, cov = predictions("moments", model, Rows(Z, None), self._engine, dtype)
-            if one:
-                return GaussianMixture(mean[:, :, 0], cov[:, :, 0, 0], **units)
-            return MultivariateGaussianMixture(mean, cov, **units)
-        hidden, likelihood = model.hidden, model.likelihood
-        located = np.einsum("nd,kmd->knm", Z, hidden.W0) + hidden.b0[:, None, :]
-        W1, b1, s0, s1 = likelihood.output.W1, likelihood.output.b1, hidden.s0, np.exp(likelihood.log_noise)
-        return ExactPredictive(located, W1[:, 0], b1[:, 0], s0, s1[:, 0], **units)
+        mean, cov = predictions("moments", model, rows, self._engine, np.float64)
+        if len(y.shift) > 1:
+            return MultivariateGaussianMixture(mean, cov, loc=y.shift, scale=y.scale)
+        return GaussianMixture(mean[:, :, 0], cov[:, :, 0, 0], loc=y.shift[0], scale=y.scale[0])
 
     def _standardise(self, X: ArrayLike, dtype: Any) -> Any:
         return prepare(self._new_rows(X, dtype=np.float64), self._x, np.dtype(dtype))

@@ -55,7 +55,7 @@ MAX_ITER = 30  # Newton steps or EP sweeps of a training step
 
 @part
 class OneLayer(Shallow):
-    """One hidden layer of independent units, so that densities of outputs are exact."""
+    """One hidden layer of independent units, which has an exact prior."""
 
     @full_precision
     def gaussian(self, X: Any, U: Array | None = None, pull: Array | None = None) -> TruncatedGaussian:
@@ -122,11 +122,6 @@ DEEP: dict[str, type[Directed]] = {"undirected": UndirectedLayers, "directed": D
 ENGINES = {"meanfield": "mean_field", "ep": "ep"}  # by method
 
 
-def has_exact_density(model: Model) -> bool:
-    """Return whether y is a sum of independent variables given x; else predictions use moments."""
-    return isinstance(model.hidden, OneLayer) and isinstance(model.likelihood, Gaussian)
-
-
 def latent(model: Model, X: Any, engine: str = "mean_field") -> Latent:
     """Return moments of the last hidden units given x; `engine` matters for undirected layers only."""
     hidden = model.hidden
@@ -177,8 +172,9 @@ class Objective:
         return self._regression(model, rows, cycles) if number else self._classification(model, rows, cycles)
 
     def score(self, model: Model, rows: Rows) -> Array:
-        """Return the objective of held-out rows, but by moments where predictions after EM use moments."""
-        if self.method not in ENGINES or has_exact_density(model):
+        """Return the objective of held-out rows; after EM of classes and several layers, that by moments."""
+        shallow = isinstance(model.hidden, OneLayer) and isinstance(model.likelihood, Gaussian)
+        if self.method not in ENGINES or shallow:
             return self(model, rows, jnp.zeros(()))
         with jax.default_matmul_precision("highest"):
             return model.likelihood.log_density(rows.y, latent(model, rows.X, ENGINES[self.method]))

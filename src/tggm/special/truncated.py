@@ -6,9 +6,8 @@ broadcast, keep the dtype of floating arguments, have closed-form derivatives, a
 scale that is not positive and for limits in the wrong order.
 
 For h >= 0 the relative error of values and first derivatives is below 5e-15 (float64) or 1e-6 (float32) for
-every alpha, and derivatives of every order exist: ``python tools/precompute/accuracy.py`` prints the table.
-Boxes have first derivatives in every argument and take four to five times as long; ``python
-tools/precompute/box_accuracy.py`` prints their errors.
+every alpha (`tests/special/test_reference.py`), and derivatives of every order exist. Boxes have first
+derivatives in every argument and take four to five times as long.
 
 Entropy and log-partition function are a logarithm of the normalising integral plus terms of order alpha²,
 which cancel on the left. There, with the hazard r and the mean g of :mod:`tggm.special.kernels`, 1/r(alpha)
