@@ -178,8 +178,6 @@ def _require_history(arrays: Arrays, meta: Meta) -> None:
 def _feature_names(names: Any, n_features: int) -> list[str] | None:
     if names is None:
         return None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError("feature names must be a list of strings")
-    if len(names) != n_features:
-        raise ValueError(f"{len(names)} feature names for {n_features} features")
+    if not isinstance(names, list) or [type(name) for name in names] != [str] * n_features:
+        raise ValueError(f"feature names must be a list of {n_features} strings")
     return names

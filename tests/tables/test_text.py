@@ -62,12 +62,6 @@ def test_an_error_lists_all_words_that_are_not_numbers_by_their_row_in_the_file(
         table(["1", "2", "x"]).take(np.array([2])).numbers("a")
 
 
-def test_a_missing_column_is_named_with_a_similar_one():
-    for name, hint in (("prise", "did you mean 'price'"), ("q", "it has 'price', 'size'")):
-        with pytest.raises(TableError, match=f"no column '{name}'; {hint}"):
-            Table("t", {"price": np.zeros(1), "size": np.zeros(1)}).require([name])
-
-
 @pytest.mark.parametrize(
     ("meant", "words"),
     [

@@ -134,10 +134,9 @@ class TargetEncoding:
     def __post_init__(self) -> None:
         increasing = np.isfinite(self.levels).all() and (np.diff(self.levels) > 0).all()
         sizes = [len(value) for value in self.values]
-        if not self.outputs or not increasing or sizes != [len(self.outputs)] * (len(self.levels) + 1):
-            raise ValueError("the target encoding of numbers must have a value for each of increasing levels")
-        if not np.abs(self.values).max() <= MOST_TARGET:
-            raise ValueError(f"the target encoding of numbers must be within ±{MOST_TARGET:g}")
+        complete = self.outputs and sizes == [len(self.outputs)] * (len(self.levels) + 1)
+        if not (increasing and complete and np.abs(self.values).max() <= MOST_TARGET):  # NaN is not
+            raise ValueError("the target encoding of numbers must have a number for each increasing level")
 
     @classmethod
     def of(cls, x: Floats, outcome: Outcomes | None) -> "TargetEncoding | None":
