@@ -93,23 +93,17 @@ def permutation_importances(
     times = int(np.clip(MOST_ROWS // max(n * count, 1), 1, MOST_REPEATS)) if repeats is None else repeats
     before = loss(X, np.arange(n))
     tasks, each = np.repeat(np.arange(count), times), max(1, BLOCK // n)
-    after = np.concatenate(
-        [_rescore(loss, X, columns.owner, tasks[at : at + each], rng) for at in range(0, len(tasks), each)]
-    )
-    by_row = (after - before[None, :]).reshape(count, times, n).mean(1)  # (columns, rows)
+    after = []
+    for at in range(0, len(tasks), each):
+        some = tasks[at : at + each]
+        copies = np.repeat(X[None], len(some), axis=0)
+        for copy, column in zip(copies, some, strict=True):
+            features = columns.owner == column
+            copy[:, features] = X[rng.permutation(n)][:, features]
+        after.append(loss(copies.reshape(-1, X.shape[1]), np.tile(np.arange(n), len(some))).reshape(-1, n))
+    by_row = (np.concatenate(after) - before[None, :]).reshape(count, times, n).mean(1)  # (columns, rows)
     error = by_row.std(1, ddof=1) / np.sqrt(n) if n > 1 else np.full(count, np.nan)
     return Importances(columns.spread(by_row.mean(1), 0), columns.spread(error, 0), columns.names)
-
-
-def _rescore(loss: Loss, X: Floats, owner: Ints, tasks: Ints, rng: Any) -> Floats:
-    """Return losses (tasks, rows) of copies of the rows, each with one column shuffled."""
-    n = len(X)
-    copies = np.repeat(X[None], len(tasks), axis=0)
-    for copy, column in zip(copies, tasks, strict=True):
-        features = owner == column
-        copy[:, features] = X[rng.permutation(n)][:, features]
-    found = loss(copies.reshape(-1, X.shape[1]), np.tile(np.arange(n), len(tasks)))
-    return found.reshape(len(tasks), n)
 
 
 def shapley_values(

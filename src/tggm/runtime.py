@@ -174,7 +174,11 @@ def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     By default it is a folder under ``~/.cache/tggm`` (or XDG_CACHE_HOME). PermissionError if others own the
     folder or may write to it: its contents are executed.
     """
-    path = Path(folder) if folder is not None else _own_folder()
+    if folder is None:  # one for this processor and compiler: machines may share a home folder
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        kind = hashlib.sha256(_instructions().encode()).hexdigest()[:8]
+        folder = Path(base) / "tggm" / f"{version('jaxlib')}-{kind}"
+    path = Path(folder)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     _require_private(path)
     update: Callable[[str, object], None] = jax.config.update
@@ -198,13 +202,6 @@ def _last_use(program: Path) -> float:
     """Return when a program was last read or written; JAX records reads in a file beside it."""
     noted = program.with_name(program.name.removesuffix("-cache") + "-atime")
     return max(path.stat().st_mtime for path in (program, noted) if path.exists())
-
-
-def _own_folder() -> Path:
-    """Return a folder for this processor and compiler: machines may share a home folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    kind = hashlib.sha256(_instructions().encode()).hexdigest()[:8]
-    return Path(base) / "tggm" / f"{version('jaxlib')}-{kind}"
 
 
 def _instructions() -> str:

@@ -101,8 +101,6 @@ def test_a_stream_takes_a_fraction_only():
     for cv in (5, KFold(5)):
         with pytest.raises(ValueError, match="`cv` must be a fraction for a stream"):
             TGGMRegressor(**QUICK, cv=cv).fit(from_arrays(X, Y))
-    with pytest.raises(ValueError, match="a stream has its own targets"):
-        TGGMRegressor(**QUICK).fit(from_arrays(X, Y), groups=GROUPS)
 
 
 # ---- training again ----

@@ -135,9 +135,3 @@ def test_explanations_and_guarantees_work_with_neighbors(rng):
     assert_allclose(found.base + found.parts.sum(1), model.predict(X[:3]), rtol=1e-5, atol=1e-6)
     model.recalibrate(X, y)
     assert model.fitted_.neighbors is not None
-
-
-@pytest.mark.parametrize("value", [True, 0, -1, 2.5, "yes", None])
-def test_a_wrong_number_of_neighbors_raises(rng, value):
-    with pytest.raises(ValueError, match="neighbors"):
-        TGGMRegressor(**FAST, neighbors=value).fit(*repeated(rng)[:2])

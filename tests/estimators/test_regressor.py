@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeCV
 
 from tests.cases import few
@@ -126,9 +125,8 @@ def test_arguments_of_predictions_are_checked(table, fitted):
         (lambda: fitted.predict([[1.0, 2.0]]), "X has 2 features, but TGGMRegressor is expecting 3"),
         (lambda: fitted.recalibrate(X, np.column_stack([y, y])), r"1 targets per row; got shape \(60, 2\)"),
         (lambda: fitted.recalibrate(X, np.full(60, np.nan)), "`y` must be finite; got nan. Leave such rows"),
-        (lambda: TGGMRegressor().predict(X), "not fitted"),
     ):
-        with pytest.raises((ValueError, NotFittedError), match=message):
+        with pytest.raises(ValueError, match=message):
             call()
 
 
@@ -240,15 +238,9 @@ def test_a_target_with_a_long_tail_is_modelled_by_its_logarithm():
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
-        ([[np.inf], [1.0]], [1.0, 2.0], "Input X contains infinity"),
         ([[0.0], [1.0]], [1.0, np.nan], r"Input y contains NaN. Leave such rows out: keep = np.isfinite"),
         ([[0.0], [1.0]], Censored([1.0, 2.0], [0, 1]), r"pass its parts: fit\(X, y.value, censored=y.side"),
-        ([[0.0], [1.0]], [np.inf, 2.0], "Input y contains infinity"),
-        (np.zeros((0, 2)), [], r"Found array with 0 sample\(s\)"),
-        (np.zeros((2, 0)), [1.0, 2.0], r"0 feature\(s\)"),
         ([["red"], ["blue"]], [1.0, 2.0], "no column that a model could use"),
-        ([[0.0], [1.0]], [1.0], "inconsistent numbers of samples"),
-        ([0.0, 1.0], [1.0, 2.0], "Expected 2D array"),
     ],
 )
 def test_bad_data(X, y, message):

@@ -1,6 +1,5 @@
 """States of estimators: round trips, rejection of every damaged entry, learning curves, undone steps."""
 
-import warnings
 from copy import copy
 from functools import partial
 
@@ -255,12 +254,3 @@ def test_steps_that_overflow_are_undone_and_counted(kind):
     assert model.undone_.shape == (2,)
     assert np.all((model.undone_ >= 9) & (model.undone_ <= 11))  # 10 steps, and a collapsed epoch
     assert_allclose(from_state(kind, *to_state(model)).undone_, model.undone_)
-
-
-@pytest.mark.parametrize("kind", few(ESTIMATORS, "TGGMRegressor", name=lambda kind: kind.__name__))
-def test_a_stable_fit_undoes_no_step_and_does_not_warn(kind):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = unstable(kind, 1e-3)
-    assert_array_equal(model.undone_, [0, 0])
-    assert model.converged_

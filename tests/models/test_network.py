@@ -68,13 +68,7 @@ def test_the_penalty_is_that_of_all_weights_and_nothing_else(rng):
     ("arrays", "dtype", "message"),
     [
         ({"hidden.b0": np.array([0, np.nan, 0, 0])}, "float64", "parameters must be finite"),
-        (
-            {"likelihood.output.b1": np.full(2, 1e16)},
-            "float32",
-            r"reach 1e\+16; at most 1e\+15 is possible in",
-        ),
         ({"hidden.b0": np.full(4, 1e21)}, "float64", r"reach 1e\+21; at most 1e\+20"),
-        ({"likelihood.log_noise": np.full(2, 90.0)}, "float32", r"between exp\(-600\) and exp\(80\)"),
         ({"likelihood.log_noise": np.full(2, -700.0)}, "float64", r"between exp\(-600\) and exp\(600\)"),
     ],
 )
@@ -131,16 +125,3 @@ def test_a_description_gives_the_same_network():
     assert stored == {"units": [5, 4], "linear": False, **words}
     assert Network.from_description(stored) == network
     assert Network.from_description(Network().described()) == Network()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"layers": "Cauchy"}, "layers 'Cauchy' is an unknown part; import its module"),
-        ({"features": "Directed"}, "`features` must be a subclass of Features"),
-        ({"linear": 1}, "`linear` must be true or false"),
-    ],
-)
-def test_descriptions_with_unknown_parts_are_rejected(change, message):
-    with pytest.raises(ValueError, match=message):
-        Network.from_description(Network().described() | change)

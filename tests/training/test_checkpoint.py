@@ -158,15 +158,3 @@ def test_a_fit_continues_if_checkpoints_cannot_be_written(problem, tmp_path, mon
     assert len(caught) == 1
     assert equal(model, witness)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"checkpoint": "c"}, "`checkpoint` needs an integer `random_state`.*; got None"),
-        ({"checkpoint": 3, "random_state": 0}, "`checkpoint` must be None or .* file; got 3"),
-    ],
-)
-def test_settings_that_cannot_have_a_checkpoint_are_rejected(settings, message):
-    with pytest.raises(ValueError, match=message):
-        tggm.TGGMClassifier(**settings).fit([[0.0], [1.0]], [0, 1])

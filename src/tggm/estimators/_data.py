@@ -24,7 +24,7 @@ from tggm.data import Stream, from_arrays
 from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate, require_squares
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, survey, training_blocks
-from tggm.estimators._holdout import Holdout, fraction_of, read_holdout
+from tggm.estimators._holdout import Holdout, read_holdout
 from tggm.estimators._labels import class_weights, encoded_labels, known_classes, require_labels_in_all_rows
 from tggm.estimators._settings import MOST_PERIODIC, Settings
 from tggm.estimators._support import scale_target
@@ -136,9 +136,11 @@ class StreamData:
             raise ValueError(
                 f"`{chosen[0]}` must be empty for a stream; leave its columns out of the stream."
             )
+        if not isinstance(settings.cv, float):
+            raise ValueError(f"`cv` must be a fraction for a stream, for example 0.1; got {settings.cv!r}.")
         self.stream = stream
         self.survey = survey(stream, int(rng.integers(2**63)), labels)
-        self.X, self._y, self._bound = self.survey.held(fraction_of(settings.cv))
+        self.X, self._y, self._bound = self.survey.held(settings.cv)
         self.n_kept = len(self.X)
         extents = [extent for extent in (self.survey.X, self.survey.y) if extent is not None]
         self._extents: list[Extent] = extents

@@ -1,7 +1,6 @@
 """Which rows of a fit are held out together: groups, the folds of a splitter, rows for a guarantee."""
 
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -151,10 +150,3 @@ def choose_calibration_rows(
     chosen = np.zeros(len(usable), np.bool_)
     chosen[drawn] = True
     return chosen, chosen if groups is None else aside
-
-
-def fraction_of(cv: Any) -> float:
-    """Return the fraction of a stream that is held out; raise if `cv` is not a fraction."""
-    if hasattr(cv, "split") or cv is None or isinstance(cv, Integral):
-        raise ValueError(f"`cv` must be a fraction for a stream, for example 0.1; got {cv!r}.")
-    return float(cv)

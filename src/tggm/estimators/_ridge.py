@@ -31,13 +31,9 @@ class Ridge(NamedTuple):
     error: Floats  # (n,) their mean squared error
 
 
+@np.errstate(all="ignore")  # constant columns, and rows with a leverage of 1
 def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     """Regress each column of Y, (rows, n), on the columns of X, (rows, d), by weighted least squares."""
-    with np.errstate(all="ignore"):  # constant columns, and rows with a leverage of 1
-        return _ridge(X, Y, weight)
-
-
-def _ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     w = weight / weight.sum()
     x0, y0 = w @ X, w @ Y
     root = np.sqrt(w)[:, None]

@@ -260,10 +260,6 @@ class Independent(Latent):
     def products(self, W: Array, w: Array) -> Array:
         return (self.var * (w @ W)) @ W.T
 
-    def as_first_layer(self) -> LayerMoments:
-        """Return the moments as those of the first layer."""
-        return LayerMoments(self.mean, self.var, jnp.ones_like(self.var), self.var)
-
 
 class Propagated(Latent):
     """Moments of all layers, and the weights between them."""
@@ -366,7 +362,8 @@ class Directed(Hidden):
 
 def propagate(layers: Directed, psi: Any, n_nodes: int) -> list[LayerMoments]:
     """Return the moments of every hidden layer given x; the first are exact."""
-    found = [Shallow(layers.W0, layers.b0, layers.s0).moments(psi).as_first_layer()]
+    first = Shallow(layers.W0, layers.b0, layers.s0).moments(psi)
+    found = [LayerMoments(first.mean, first.var, jnp.ones_like(first.var), first.var)]
     for W, b in zip(layers.W, layers.b, strict=True):
         found.append(formulas.layer_above(jnp, W, b, layers.gauge, found[-1], partial(averages, n_nodes)))
     return found

@@ -299,31 +299,14 @@ def _choose(condition: Array, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
-def _update(plan: Plan, state: State, grad: Array, value: Array, hyper: Hyper) -> tuple[Array, Any, Array]:
-    """Return new parameters and optimiser state after one clipped step, and whether it was finite.
-
-    A step whose objective, gradient or result is not finite leaves the parameters unchanged; the optimiser
-    gets a gradient of zero. The norm is finite only if every entry is.
-    """
-    norm = jnp.sqrt((grad**2).sum())
-    finite = jnp.isfinite(norm + value)
-    grad = jnp.where(finite, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
-    step = state.step.astype(norm.dtype)
-    direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, step + 1, plan.layout)
-    progress = jnp.clip(step / hyper.total_steps, 0.0, 1.0)
-    rate = -hyper.learning_rate * SCHEDULES[plan.schedule](progress)
-    params = state.params + jnp.where(finite, rate * state.rate, 0.0) * hyper.rates * direction
-    finite = finite & jnp.isfinite(jnp.abs(params).max())
-    return jnp.where(finite, params, state.params), optimiser, finite
-
-
 def _step(
     plan: Plan, objective: Objective, state: State, batch: Any, weight: Array, size: int, rows: Array,
     progress: Array, hyper: Hyper,
 ) -> tuple[State, Array]:  # fmt: skip
-    """Take one gradient step.
+    """Take one clipped gradient step.
 
-    `weight` is zero on padding; `rows` is the number of rows that share the penalty.
+    A step whose objective, gradient or result is not finite leaves the parameters unchanged; the optimiser
+    gets a gradient of zero. `weight` is zero on padding; `rows` is the number of rows that share the penalty.
     """
     count = jnp.minimum(rows, float(size))
 
@@ -332,11 +315,19 @@ def _step(
         value = (weight * objective(params, batch, progress)).sum() / count
         return hyper.weight_decay / rows * penalty - value, value
 
-    (_, value), grad = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
-    params, optimiser, finite = _update(plan, state, plan.layout.join(grad), value, hyper)
-    average = params
+    (_, value), slopes = jax.value_and_grad(loss, has_aux=True)(plan.layout.split(state.params))
+    grad = plan.layout.join(slopes)
+    norm = jnp.sqrt((grad**2).sum())  # finite only if every entry is
+    finite = jnp.isfinite(norm + value)
+    grad = jnp.where(finite, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
+    number = state.step.astype(norm.dtype)
+    direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, number + 1, plan.layout)
+    place = jnp.clip(number / hyper.total_steps, 0.0, 1.0)
+    rate = -hyper.learning_rate * SCHEDULES[plan.schedule](place) * state.rate
+    params = state.params + jnp.where(finite, rate, 0.0) * hyper.rates * direction
+    finite = finite & jnp.isfinite(jnp.abs(params).max())
+    params = average = jnp.where(finite, params, state.params)
     if plan.averaged:  # the average covers more steps as their number grows
-        number = state.step.astype(hyper.average.dtype)
         decay = jnp.minimum(hyper.average, (1 + number) / (10 + number))
         average = decay * state.average + (1 - decay) * params
     undone = state.undone + (~finite).astype(jnp.int32)
@@ -368,16 +359,6 @@ def _undo_collapse(plan: Plan, state: State, train: Array) -> tuple[State, Array
 
 def _take(data: Any, index: Array) -> Any:
     return jax.tree.map(lambda a: a[index], data)
-
-
-def _mean_score(
-    plan: Plan, objective: Objective, params: Array, data: Any, weight: Array, member: Membership, mean: Array
-) -> Array:
-    """Return the mean score of the held-out rows, each clipped to at least `mean` − `WORST`."""
-    held = member.held
-    score = jnp.maximum(objective.score(plan.layout.split(params), _take(data, held)), mean - WORST)
-    w = jnp.where(jnp.arange(held.shape[0], dtype=jnp.int32) < member.n_held, weight[held], 0.0)
-    return (w * score).sum() / jnp.maximum(w.sum(), 1e-30)
 
 
 def _run_epoch(
@@ -412,7 +393,10 @@ def _run_epoch(
     ) -> tuple[State, Array, Array]:
         train = total / (steps - (state.undone - undone)).astype(weight.dtype)
         state, valid = _undo_collapse(plan, state, train)
-        score = _mean_score(plan, objective, state.average, data, weight, member, train)
+        params, held = plan.layout.split(state.average), member.held
+        each = jnp.maximum(objective.score(params, _take(data, held)), train - WORST)
+        w = jnp.where(jnp.arange(held.shape[0], dtype=jnp.int32) < member.n_held, weight[held], 0.0)
+        score = (w * each).sum() / jnp.maximum(w.sum(), 1e-30)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
         better = (((score > state.best_score) & ~stalled) | (member.n_held == 0)) & valid
         best, best_score, best_epoch = _choose(
