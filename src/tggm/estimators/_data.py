@@ -358,25 +358,22 @@ def read_targets(
     """Check targets, limits and weights; `half` are the half widths of intervals around targets, (rows,)."""
     Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
     weight = row_weights(sample_weight, Y)
-    side = _sides(censored, Y.shape) if half is None else np.reshape(np.asarray(censored), Y.shape)
+    side: Floats | None = None
+    if half is not None:
+        side = np.reshape(np.asarray(censored), Y.shape)
+    elif censored is not None:
+        if Y.shape[1] > 1:
+            raise ValueError(
+                f"`censored` is for one output; `y` has {Y.shape[1]}. Use tggm.Graph for limits on several."
+            )
+        side = sides("censored", censored, Y.shape).reshape(-1, 1)
+        side = side if side.any() else None
     if np.isnan(Y).all(0).any():
         raise ValueError("`y` has a column without any target; leave it out.")
     with np.errstate(over="ignore"):
         span = np.nanmax(Y, axis=0) - np.nanmin(Y, axis=0)
     require_squares(span[(span > 0) & (span < 1)])
     return Targets(Y, side, None if half is None else half[:, None]), weight
-
-
-def _sides(censored: ArrayLike | None, shape: tuple[int, ...]) -> Floats | None:
-    """Return the sides of limits as numbers; None if all targets are measured."""
-    if censored is None:
-        return None
-    if shape[1] > 1:
-        raise ValueError(
-            f"`censored` is for one output; `y` has {shape[1]}. Use tggm.Graph for limits on several."
-        )
-    found: Floats = sides("censored", censored, shape).reshape(-1, 1)
-    return found if found.any() else None
 
 
 def without_gaps(y: Any) -> Any:

@@ -86,7 +86,8 @@ class Fitted:
         """Store the ranges of the inputs and some rows; of sparse inputs none."""
         if data.sparse:
             return self
-        low, high = self.standardised(_ends(data))
+        ends = (data.X.min(0), data.X.max(0)) if isinstance(data, Data) else data.ends
+        low, high = self.standardised(np.stack(ends))
         most = min(MOST_ROWS, MOST_NUMBERS // len(low))
         chosen = np.sort(np.random.default_rng(0).permutation(len(data.X))[:most])
         rows = self.standardised(data.X[chosen]).astype(np.float32).astype(np.float64)  # as in a model file
@@ -102,11 +103,6 @@ class Fitted:
     def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:
         mean, layer = means_and_layer(self.model, self.dtype, Z)
         return shifted(self.process, Z, mean), layer
-
-
-def _ends(data: Data | StreamData) -> Floats:
-    """Return the smallest and the largest value of each input, (2, d)."""
-    return np.stack((data.X.min(0), data.X.max(0)) if isinstance(data, Data) else data.ends)
 
 
 def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Model, Blocks]:

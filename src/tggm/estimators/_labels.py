@@ -16,16 +16,6 @@ Labels = NDArray[np.int32]
 def known_classes(y: ArrayLike) -> NDArray[Any]:
     """Return the distinct labels, sorted; raise for fewer than two."""
     classes = np.unique(np.asarray(y))
-    _require_label_type(classes)
-    classes = classes.astype(classes.dtype.newbyteorder("="))
-    if len(classes) < 2:
-        raise ValueError(
-            f"`y` has one class only, {classes.tolist()}; a classifier needs at least two classes."
-        )
-    return classes
-
-
-def _require_label_type(classes: NDArray[Any]) -> None:
     kind = classes.dtype.kind
     no_words = kind == "O" and not all(isinstance(label, str) for label in classes)
     fractions = kind == "f" and bool((classes != np.round(classes)).any())
@@ -35,6 +25,12 @@ def _require_label_type(classes: NDArray[Any]) -> None:
             "Unknown label type: `y` must be strings, whole numbers or booleans; got "
             f"{unknown[:3].tolist()} (dtype {classes.dtype})."
         )
+    classes = classes.astype(classes.dtype.newbyteorder("="))
+    if len(classes) < 2:
+        raise ValueError(
+            f"`y` has one class only, {classes.tolist()}; a classifier needs at least two classes."
+        )
+    return classes
 
 
 def require_labels_in_all_rows(y: Any) -> None:

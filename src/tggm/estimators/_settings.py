@@ -14,7 +14,7 @@ from tggm.models.network import NARROW
 from tggm.predictive.support import Support, checked_support
 from tggm.state import GAUGE
 from tggm.training import OPTIMISERS, Milestones, Plan, Program, hyper_parameters
-from tggm.training.loop import WHOLE, Hyper, Layout, cycle_ends
+from tggm.training.loop import WHOLE, Layout, cycle_ends
 from tggm.training.rows import Blocks, bucket
 
 CYCLE_STEPS = 300  # gradient steps of the first cycle
@@ -173,8 +173,19 @@ class Settings:
         deadline = None  # members that are trained again take the second half of the time
         if self.time_budget is not None:
             deadline = self.started + self.time_budget / (2 if blocks.partial else 1)
-        muon = "muon" if rows >= LEAST_MUON else "adam"
-        plan, hyper = self._plan(model, blocks, data, batch, muon, rate, epochs, patience)
+        decay, optimizer = self.weight_decay, self.optimizer
+        if decay is None:
+            decay = task.decay(data.X.shape[1]) * (SPARSE_DECAY if data.sparse else 1.0)
+        if optimizer == "auto":
+            optimizer = "muon" if rows >= LEAST_MUON else "adam"
+        layout, capacity = Layout.of(model, axes=1), CAPACITY if blocks.only is not None else 1
+        hyper = hyper_parameters(
+            self.n_members, layout.rates(["hidden.s0"]), self.dtype, learning_rate=rate,
+            total_steps=epochs * blocks.steps(batch), clip=CLIP, average=task.average,
+            weight_decay=decay / data.mean_weight,  # a row of weight 2 counts twice
+            patience=patience * blocks.per_pass,
+        )  # fmt: skip
+        plan = Plan(layout, batch, capacity, optimizer, "restarts", averaged=True)
         return Program(
             plan, hyper, epochs, int(rng.integers(2**31)), milestones=milestones, deadline=deadline,
             checkpoint=self.checkpoint, settings=None if self.checkpoint is None else self._identity(),
@@ -186,24 +197,6 @@ class Settings:
             return self.batch_size
         most = LEAST_BATCH if n_rows <= LARGE and not sparse else self.task.batch
         return int(np.clip(bucket(max(n_rows // 8, 1)), LEAST_BATCH, most))
-
-    def _plan(
-        self, model: Model, blocks: Blocks, data: Any, batch: int, automatic: str, rate: float,
-        epochs: float, patience: float,
-    ) -> tuple[Plan, Hyper]:  # fmt: skip
-        """Return the plan and its hyper-parameters; `automatic` is the optimiser for "auto"."""
-        decay = self.weight_decay
-        if decay is None:
-            decay = self.task.decay(data.X.shape[1]) * (SPARSE_DECAY if data.sparse else 1.0)
-        steps = epochs * blocks.steps(batch)
-        layout, capacity = Layout.of(model, axes=1), CAPACITY if blocks.only is not None else 1
-        optimizer = automatic if self.optimizer == "auto" else self.optimizer
-        hyper = hyper_parameters(
-            self.n_members, layout.rates(["hidden.s0"]), self.dtype, learning_rate=rate, total_steps=steps,
-            weight_decay=decay / data.mean_weight,  # a row of weight 2 counts twice
-            patience=patience * blocks.per_pass, clip=CLIP, average=self.task.average,
-        )  # fmt: skip
-        return Plan(layout, batch, capacity, optimizer, "restarts", averaged=True), hyper
 
     def _identity(self) -> dict[str, Any]:
         """Return the settings that identify a fit in a checkpoint."""

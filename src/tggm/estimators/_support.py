@@ -27,16 +27,6 @@ FINE = 0.05  # steps, in standard deviations, below which a lattice is not used
 _PENALTY = 1.0  # on squared coefficients of standardised columns
 
 
-def read_plan(settings: Settings, Y: Floats, side: Floats | None) -> Plan:
-    """Return the supports that a target may have; none for several outputs and for censored targets."""
-    given = settings.support
-    if Y.shape[1] > 1 and isinstance(given, Support):
-        raise ValueError(f"`support` is for one output; `y` has {Y.shape[1]}. Fit one model for each output.")
-    if given is None or Y.shape[1] > 1 or (given == "auto" and side is not None):
-        return NO_PLAN
-    return plan_support(given, Y[:, 0])._replace(censored=side is not None)
-
-
 def scale_target(
     settings: Settings, X: Floats, Y: Floats, side: Floats | None, half: Floats | None, weight: Floats
 ) -> tuple[Floats, Floats | None, Floats | None, LogTransform | None, Plan]:
@@ -44,7 +34,11 @@ def scale_target(
 
     Return transformed targets, their sides and half widths as in `Targets`, the transform, and the supports.
     """
-    plan = read_plan(settings, Y, side)
+    given, plan = settings.support, NO_PLAN
+    if Y.shape[1] > 1 and isinstance(given, Support):
+        raise ValueError(f"`support` is for one output; `y` has {Y.shape[1]}. Fit one model for each output.")
+    if given is not None and Y.shape[1] == 1 and (given != "auto" or side is None):
+        plan = plan_support(given, Y[:, 0])._replace(censored=side is not None)
     transform = read_transform(settings.target_transform, X, Y, side, weight, plan)
     if plan.cells is not None:
         Y, side = limit_rows(plan.cells, Y, side)
