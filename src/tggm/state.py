@@ -15,11 +15,11 @@ from tggm.arrays import Floats
 from tggm.data.standardise import Columns, Scales, require_squares
 from tggm.predictive.calibration import Calibration, checked_calibration
 from tggm.predictive.conformal import STORED, checked_scores
+from tggm.predictive.gaussian_mixture import LogTransform, checked_transform
 from tggm.predictive.gaussian_process import PROCESS, GaussianProcess, checked_process
 from tggm.predictive.neighbors import PREFIX, Neighbors, checked_neighbors
 from tggm.predictive.novelty import TrainingRows, checked_rows
 from tggm.predictive.support import Support, restored_support
-from tggm.predictive.transforms import LogTransform, checked_transform
 from tggm.settings import count, flag_or_auto, layers, precision
 from tggm.tables.schema import restored_classes
 
@@ -117,7 +117,7 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
     pools = tuple(checked_calibration(kind, numbers) for kind, *numbers in meta["calibration"])
     if len(pools) not in (0, n):
         raise ValueError(f"{len(pools)} calibrations for {n} outputs")
-    transform = None if meta["transform"] is None else checked_transform(meta["transform"])
+    transform = checked_transform(meta["transform"])
     if transform is not None and any(each.has_heavy_tails for each in pools):
         raise ValueError("a transformed target has no mean if tails are heavier than a Gaussian's")
     neighbors = checked_neighbors(arrays, meta["neighbors"], (members, units[-1]), n if regression else 0, n)

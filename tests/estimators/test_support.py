@@ -10,7 +10,7 @@ from tggm import TGGMRegressor, load, save
 from tggm.data import from_arrays
 from tggm.estimators._support import shifted_log, tobit_scores
 from tggm.predictive import Support
-from tggm.predictive.transforms import LogTransform
+from tggm.predictive.gaussian_mixture import LogTransform
 
 QUICK = {**SMALL, "max_epochs": 40, "linear": True}
 ROWS = 400

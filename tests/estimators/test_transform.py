@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tggm.estimators._support import read_transform
-from tggm.predictive.transforms import LogTransform
+from tggm.predictive.gaussian_mixture import LogTransform
 
 
 @pytest.fixture

@@ -158,8 +158,8 @@ def test_calibration_does_not_depend_on_units():
     ensemble = Ensemble(0, width=2.0)
     calibration = fit_calibration(ensemble.held_out(400))
     members, y = ensemble.fresh(50)
-    mean, var = members.member_moments()
-    moved = type(members)(mean, var, loc=5.0, scale=10.0)
+    mean, std, _ = members.components
+    moved = type(members)(mean, std**2, loc=5.0, scale=10.0)
     assert_allclose(
         pooled(calibration, moved).logpdf(5 + 10 * y),
         pooled(calibration, members).logpdf(y) - np.log(10),

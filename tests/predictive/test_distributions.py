@@ -8,7 +8,7 @@ from scipy.stats import t as student_t
 
 from tggm.predictive import GaussianMixture, LognormalMixture, MultivariateGaussianMixture
 from tggm.predictive.calibration import Calibration, pooled
-from tggm.predictive.kernel_mixture import add_kernels
+from tggm.predictive.neighbors import add_kernels
 
 LOC, SCALE = 2.0, 3.0
 MEMBERS = GaussianMixture(
@@ -122,8 +122,8 @@ def test_rows_can_be_selected(pool):
 def test_student_pool_against_scipy():
     f, g, nu = 0.7, 1.9, 3.3
     pool = pooled(Calibration("student", (f, g, 1 / nu)), MEMBERS)
-    mean, var = MEMBERS.member_moments()
-    width = np.sqrt(f**2 * var.mean(0) + g**2 * mean.var(0, ddof=1))
+    mean, std, _ = MEMBERS.components
+    width = np.sqrt(f**2 * (std**2).mean(0) + g**2 * mean.var(0, ddof=1))
     want = student_t(nu, LOC + SCALE * mean.mean(0), SCALE * width)
     y = np.array([5.0, -300.0])
     assert_allclose(pool.logpdf(y), want.logpdf(y), rtol=1e-12)

@@ -57,7 +57,7 @@ def test_means_of_a_mixture_with_neighbors(rng):
     members = GaussianMixture(rng.normal(size=(3, 4)), np.ones((3, 4)), loc=5.0, scale=2.0)
     pool = Calibration("student", (1.0, 1.0, 0.1))
     near = stored(rng).near(rng.normal(size=(4, 3)))
-    m, law = members.member_moments()[0].mean(0), pool.distribution(np.zeros(4), np.ones(4), np.ones(4))
+    m, law = members.components[0].mean(0), pool.distribution(np.zeros(4), np.ones(4), np.ones(4))
     mixed = near.mix(law, 0, members)
     want = (near.weight * (near.value[:, :, 0] + m[:, None])).sum(1)  # the law itself has mean 0
     assert_allclose(mixed.mean(), want, atol=1e-12)

@@ -17,15 +17,14 @@ from tggm import formulas
 from tggm.arrays import Bools, Floats, Ints
 from tggm.data.standardise import require_moderate
 from tggm.predictive.base import ScalarPredictive
-from tggm.predictive.calibration import Calibration, pooled
+from tggm.predictive.calibration import Calibration
 from tggm.predictive.conformal import class_set
-from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.gaussian_mixture import mixtures
 from tggm.predictive.gaussian_process import shifted
 from tggm.predictive.marginal import Marginal, fill_unknown, log_averages
-from tggm.predictive.neighbors import mix_neighbors
+from tggm.predictive.neighbors import target_laws
 from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance
 from tggm.predictive.numpy_network import BOUNDED, Network, class_log_mixture, nodes_needed
-from tggm.predictive.observed import Observed
 from tggm.settings import flag
 from tggm.state import Arrays, Meta, Shapes, State, checked_state
 from tggm.tables import Preparation, TableTransformer
@@ -168,7 +167,7 @@ class NumPyRegressor(PortablePredictor):
 
     def _distributions(self, X: ArrayLike) -> list[ScalarPredictive]:
         """Return the calibrated distribution of each output, in the units of the target."""
-        (Z, starts), state, pools = self._inputs(X), self.fitted_, self.pools
+        (Z, starts), state = self._inputs(X), self.fitted_
         found = [self.network_.outputs(np, some) for some in self._blocks(Z)]
         mean = np.concatenate([each.mean for each in found], axis=1)  # (members, rows, n)
         mean = shifted(state.process, Z, mean)
@@ -176,19 +175,11 @@ class NumPyRegressor(PortablePredictor):
         var += np.asarray(self.network_.noise)[:, None, :]
         most = np.inf if state.transform is None else MOST_LOG_VARIANCE
         var += added_variance(self._around, Z, mean, var, state.calibration, most)
-        y = state.scales.y
-        members = [
-            GaussianMixture(mean[:, :, j], var[:, :, j], loc=float(y.shift[j]), scale=float(y.scale[j]))
-            for j in range(len(pools))
-        ]
-        dists = [pooled(*pair) for pair in zip(pools, members, strict=True)]
+        near, members = None, mixtures(mean, var, *state.scales.y)
         if state.neighbors is not None:
             places = np.concatenate([each.places(state.neighbors.projection) for each in found])
-            dists = mix_neighbors(state.neighbors.near(places), dists, members)
-        if state.transform is not None:
-            dists = [state.transform.distribution(dist) for dist in dists]
-        if state.support is not None:
-            dists = [Observed(dist, *state.support) for dist in dists]
+            near = state.neighbors.near(places)
+        dists = target_laws(state.calibration, members, near, state.transform, state.support)
         return dists if starts is None else [Marginal(dist, starts) for dist in dists]
 
     def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:

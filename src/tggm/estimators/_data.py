@@ -29,8 +29,8 @@ from tggm.estimators._labels import class_weights, encoded_labels, known_classes
 from tggm.estimators._settings import MOST_PERIODIC, Settings
 from tggm.estimators._support import scale_target
 from tggm.models.layers import Incomplete
+from tggm.predictive.gaussian_mixture import LogTransform
 from tggm.predictive.support import NO_PLAN, Plan, Support
-from tggm.predictive.transforms import LogTransform
 from tggm.settings import plain
 from tggm.tables import Table, TableTransformer
 from tggm.tables.inputs import as_table, read_inputs

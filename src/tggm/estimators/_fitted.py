@@ -19,6 +19,7 @@ from tggm.estimators._support import Units, choose_support
 from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration, HeldOut, fit_calibration
 from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
+from tggm.predictive.gaussian_mixture import LogTransform
 from tggm.predictive.gaussian_process import GaussianProcess, choose_process, shifted
 from tggm.predictive.marginal import averages, fill_unknown
 from tggm.predictive.member_moments import (
@@ -38,7 +39,6 @@ from tggm.predictive.novelty import (
     added_variance,
 )
 from tggm.predictive.support import Support
-from tggm.predictive.transforms import LogTransform
 from tggm.runtime import blas_lock, precision
 from tggm.tables.transformer import Columns
 from tggm.training import Program, Trained, train

@@ -8,13 +8,14 @@ import numpy as np
 from tggm.arrays import Floats
 from tggm.data.standardise import require_moderate
 from tggm.estimators._fitted import Fitted, moments, widening
-from tggm.predictive import GaussianMixture, JointPredictive, Observed, ScalarPredictive
-from tggm.predictive.calibration import Calibration, disagreement, pooled
+from tggm.predictive import GaussianMixture, JointPredictive, ScalarPredictive
+from tggm.predictive.calibration import Calibration, disagreement
+from tggm.predictive.gaussian_mixture import mixtures
 from tggm.predictive.gaussian_process import shifted
 from tggm.predictive.joint import pooled_joint
 from tggm.predictive.marginal import Marginal, MarginalJoint, averages
 from tggm.predictive.member_moments import joint_gaussian_mixture, member_means, places
-from tggm.predictive.neighbors import mix_neighbors
+from tggm.predictive.neighbors import target_laws
 
 
 def standardise(fitted: Fitted, X: Floats) -> Floats:
@@ -24,34 +25,18 @@ def standardise(fitted: Fitted, X: Floats) -> Floats:
     return Z
 
 
-def mixtures(fitted: Fitted, mean: Floats, var: Floats) -> list[GaussianMixture]:
-    """Return the mixture of members of each output, in units of the (transformed) target."""
-    return [
-        GaussianMixture(mean[:, :, j], var[:, :, j], loc=float(shift), scale=float(scale))
-        for j, (shift, scale) in enumerate(zip(*fitted.scales.y, strict=True))
-    ]
-
-
 def pool(fitted: Fitted, Z: Floats, found: list[GaussianMixture]) -> list[ScalarPredictive]:
     """Return the distribution of each output, in units of the target: calibrated, and with neighbours."""
-    pools: list[Any] = list(found)
-    if fitted.calibration:
-        pools = [pooled(*pair) for pair in zip(fitted.calibration, found, strict=True)]
+    near, X = None, Z.astype(fitted.dtype, copy=False)
     if fitted.neighbors is not None:
-        X = Z.astype(fitted.dtype, copy=False)
         near = fitted.neighbors.near(places(fitted.model, X, fitted.neighbors.projection))
-        pools = mix_neighbors(near, pools, found)
-    if fitted.transform is not None:
-        pools = [fitted.transform.distribution(each) for each in pools]
-    if fitted.support is not None:
-        pools = [Observed(pools[0], *fitted.support)]
-    return pools
+    return target_laws(fitted.calibration, found, near, fitted.transform, fitted.support)
 
 
 def marginals(fitted: Fitted, Z: Floats) -> list[ScalarPredictive]:
     """Return the predictive distribution of each output, in units of the target."""
     full, starts = fitted.filled(Z)
-    found = pool(fitted, full, mixtures(fitted, *moments(fitted, full)))
+    found = pool(fitted, full, mixtures(*moments(fitted, full), *fitted.scales.y))
     return found if starts is None else [Marginal(each, starts) for each in found]
 
 
@@ -93,7 +78,7 @@ def mean_noise_disagreement(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats, 
     Z, starts = fitted.filled(Z)
     mean, var = moments(fitted, Z, widen=False)
     added = widening(fitted, Z, mean, var)
-    members = mixtures(fitted, mean, var + added)
+    members = mixtures(mean, var + added, *fitted.scales.y)
     found = []
     pools = fitted.calibration or (Calibration(),) * len(members)
     for j, (calibration, law) in enumerate(zip(pools, pool(fitted, Z, members), strict=True)):

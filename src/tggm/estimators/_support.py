@@ -14,8 +14,8 @@ from tggm.estimators._settings import Settings
 from tggm.predictive import Observed, ScalarPredictive, Support
 from tggm.predictive.base import log_between
 from tggm.predictive.calibration import Calibration, HeldOut, fit_calibration
+from tggm.predictive.gaussian_mixture import LogTransform
 from tggm.predictive.support import NO_PLAN, Plan, plan_support
-from tggm.predictive.transforms import LogTransform
 
 MOST_COMPARED, FEWEST_COMPARED = 2000, 20  # rows used to decide on the logarithm of the target
 LONG_TAIL = 8.0  # robust deviations from the median; the logarithm needs a target beyond
@@ -265,10 +265,5 @@ def _law_of(held: HeldOut, calibration: Calibration, units: Units) -> ScalarPred
 
 def _cell_log(law: ScalarPredictive, low: Floats, high: Floats) -> Floats:
     """Compute log-probabilities of cells, one per row, at least those of 50 nats."""
-    sides = []
-    for end in (low, high):
-        finite = np.where(np.isfinite(end), end, 0.0)
-        tails = law.logcdf(finite), law.logsf(finite)
-        below = np.where(np.isfinite(end), tails[0], np.where(end > 0, 0.0, -np.inf))
-        sides.append((below, np.where(np.isfinite(end), tails[1], np.where(end > 0, -np.inf, 0.0))))
-    return np.maximum(log_between(*sides), -50.0)
+    rows = np.arange(len(law))
+    return np.maximum(log_between(law.tails_at(rows, low), law.tails_at(rows, high)), -50.0)

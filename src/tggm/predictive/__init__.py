@@ -5,7 +5,6 @@
 - `observed`, `support`: distributions of targets with limits and steps;
 - `joint`: distributions of several outputs;
 - `calibration`: the pooling rule, fitted on held-out rows;
-- `transforms`: the logarithm of the target;
 - `conformal`: intervals with guaranteed coverage;
 - `member_moments`: means and variances of each member (needs JAX).
 """

@@ -7,7 +7,6 @@ broadcasting, quantiles (Newton's method inside a bracket) and scores.
 
 import math
 from abc import ABC, abstractmethod
-from functools import cached_property
 from numbers import Integral, Real
 from typing import Any
 
@@ -31,12 +30,11 @@ class ScalarPredictive(ABC):
 
     Arguments `y` and `q` are broadcast against the rows: a scalar or shape (N,) gives one value per row,
     (N, k) gives k values per row, (1, k) the same k for every row. The result has shape (N,) or (N, k).
-    The K ensemble members have equal weights `_mix`; y = loc + scale · z maps standardised values z to the
-    output.
+    y = loc + scale · z maps standardised values z to the output.
     """
 
-    def __init__(self, rows: int, members: int, loc: float, scale: float) -> None:
-        self._rows, self._mix = rows, np.full(members, 1 / members)
+    def __init__(self, rows: int, loc: float, scale: float) -> None:
+        self._rows = rows
         if not (np.isfinite(loc) and np.isfinite(scale) and scale > 0):
             raise ValueError(f"`loc` must be finite and `scale` positive; got loc={loc!r}, scale={scale!r}.")
         self._loc, self._scale = float(loc), float(scale)
@@ -55,9 +53,10 @@ class ScalarPredictive(ABC):
         """Return loc and scale of the map y = loc + scale · z."""
         return self._loc, self._scale
 
+    @property
     @abstractmethod
-    def member_moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance of z under each member, (K, N) each."""
+    def _moments(self) -> tuple[Floats, Floats]:
+        """Return mean and variance of z, (N,) each."""
 
     @abstractmethod
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
@@ -113,6 +112,13 @@ class ScalarPredictive(ABC):
     def logsf(self, y: ArrayLike) -> Floats:
         """Compute log P(Y > y)."""
         return self._tail(y, 1)
+
+    def tails_at(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
+        """Compute log P(Y ≤ y) and log P(Y > y) at pairs (row, y); y may be infinite."""
+        z = np.clip((y - self._loc) / self._scale, -_LARGEST, _LARGEST)
+        low, high = self._log_tails(rows, z)
+        low, high = np.where(y == -np.inf, -np.inf, low), np.where(y == np.inf, -np.inf, high)
+        return np.where(y == np.inf, 0.0, low), np.where(y == -np.inf, 0.0, high)
 
     def _tail(self, y: ArrayLike, side: int) -> Floats:
         rows, z, shape = self._pairs("y", y)
@@ -212,13 +218,6 @@ class ScalarPredictive(ABC):
         rows, z, shape = self._pairs("y", y)
         to_y, between = self._distances(rows, z)
         return (self._scale * (to_y - 0.5 * between)).reshape(shape)
-
-    @cached_property
-    def _moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance of the mixture, (N,) each."""
-        mean, var = self.member_moments()
-        centre = self._mix @ mean
-        return centre, self._mix @ (var + (mean - centre) ** 2)
 
     def _pairs(
         self, name: str, y: ArrayLike, *, standardise: bool = True

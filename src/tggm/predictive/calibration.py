@@ -80,7 +80,6 @@ _WORST = 50.0  # largest loss of one row, in nats: outliers should not set the w
 _REDUCTION = 0.5  # share of the reduction of squared errors that is applied where D is not estimated
 _LEAST_FACTOR = 0.1  # smallest factor of squared errors
 _OUTLIER = 10.0  # medians at which squared errors are clipped in the regression of D on them
-_FAR = -1e100, 1e100  # range of finite errors
 _FINE = 1e-4  # width of a cell, in deviations, below which its density is used
 _LEAST_SCATTER = 0.2  # smallest share of the scatter of members that trained on the row
 
@@ -138,13 +137,13 @@ def checked_calibration(kind: Any, numbers: Any) -> Calibration:
     return Calibration(kind, tuple(float(x) for x in numbers))
 
 
-def disagreement(members: ScalarPredictive) -> tuple[Floats, Floats, Floats]:
+def disagreement(members: GaussianMixture) -> tuple[Floats, Floats, Floats]:
     """Return m, v and D of each row, in standardised units."""
-    mean, var = members.member_moments()
+    mean, std, _ = members.components
     mix = np.full(len(mean), 1 / len(mean))
     centre = mix @ mean
     between = mix @ (mean - centre) ** 2 / (1 - mix @ mix if len(mean) > 1 else 1.0)
-    return centre, mix @ var, between
+    return centre, mix @ std**2, between
 
 
 def pooled(calibration: Calibration, members: GaussianMixture) -> ScalarPredictive:
@@ -178,15 +177,11 @@ class PooledRows(NamedTuple):
             return log
         low, high = self.ends
         rows = np.flatnonzero(high > low)
-        some, a, b = law[rows], low[rows], high[rows]
-        tails = [(some.logcdf(x), some.logsf(x)) for x in (np.clip(a, *_FAR), np.clip(b, *_FAR))]
-        none, all_ = np.full(len(rows), -np.inf), np.zeros(len(rows))
-        below = np.where(np.isinf(a), none, tails[0][0]), np.where(np.isinf(a), all_, tails[0][1])
-        above = np.where(np.isinf(b), all_, tails[1][0]), np.where(np.isinf(b), none, tails[1][1])
+        a, b = low[rows], high[rows]
         finite = np.isfinite(a) & np.isfinite(b)
         width = np.where(finite, b - a, 1.0)
-        cell = log_between(below, above) - np.log(width)
-        fine = finite & (width < _FINE * some.std())  # the difference of two probabilities loses digits
+        cell = log_between(law.tails_at(rows, a), law.tails_at(rows, b)) - np.log(width)
+        fine = finite & (width < _FINE * law.std()[rows])  # the difference of two probabilities loses digits
         log[rows] = np.where(fine, log[rows], cell)
         return log
 

@@ -1,11 +1,14 @@
-"""Mixtures of Gaussians, one component per ensemble member, and lognormal mixtures, their exponentials."""
+"""Mixtures of Gaussians, one component per ensemble member, and of lognormals, for logarithms of a target."""
 
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
+from tggm import settings
 from tggm.arrays import Floats, Ints
 from tggm.predictive.base import ScalarPredictive, exponential
 
@@ -32,17 +35,13 @@ class GaussianMixture(ScalarPredictive):
             )
         if not np.all(v > 0):
             raise ValueError(f"`var` must be positive; smallest is {v.min()!r}.")
-        super().__init__(m.shape[1], len(m), loc, scale)
+        super().__init__(m.shape[1], loc, scale)
         self._mean, self._std = m, np.sqrt(v)
         self._weight = np.broadcast_to(1 / len(m), m.shape) if weight is None else weight
 
     def __getitem__(self, rows: slice | Ints) -> "GaussianMixture":
         parts = self._mean[:, rows], self._std[:, rows] ** 2
         return GaussianMixture(*parts, weight=self._weight[:, rows], loc=self._loc, scale=self._scale)
-
-    def member_moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance of each member."""
-        return self._mean, self._std**2
 
     @property
     def components(self) -> tuple[Floats, Floats, Floats]:
@@ -113,7 +112,7 @@ class LognormalMixture(ScalarPredictive):
     """
 
     def __init__(self, log: GaussianMixture, *, loc: float = 0.0) -> None:
-        super().__init__(len(log), 1, loc, 1.0)
+        super().__init__(len(log), loc, 1.0)
         place, scale = log.units
         mean, std, weight = log.components
         self._log = GaussianMixture(place + scale * mean, (scale * std) ** 2, weight=weight)
@@ -136,11 +135,6 @@ class LognormalMixture(ScalarPredictive):
 
     def _bulk(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
         return self._log._bulk(rows, to_log(y))[0], exponential(self._log_density(rows, y))
-
-    def member_moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance of the mixture, as those of one member."""
-        mean, var = self._moments
-        return mean[None], var[None]
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
@@ -168,6 +162,40 @@ class LognormalMixture(ScalarPredictive):
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         return from_log(self._log.rvs(size, random_state=rng))
+
+
+@dataclass(frozen=True)
+class LogTransform:
+    """z = log(y + shift), for targets above −shift."""
+
+    shift: float = 0.0
+
+    def forward(self, y: Floats) -> Floats:
+        """Compute log(y + shift); −inf for y ≤ −shift."""
+        with np.errstate(divide="ignore"):
+            z: Floats = np.log(np.maximum(y + self.shift, 0.0))
+        return z
+
+    def inverse(self, z: Floats) -> Floats:
+        """Compute exp z − shift; finite where z is."""
+        return from_log(z) - self.shift
+
+    def distribution(self, log: ScalarPredictive) -> LognormalMixture:
+        """Return the distribution of y from that of z, which must be Gaussian."""
+        if not isinstance(log, GaussianMixture):
+            raise ValueError("the target has no mean if its logarithm has heavier tails than a Gaussian's")
+        return LognormalMixture(log, loc=-self.shift)
+
+
+def checked_transform(shift: Any) -> LogTransform | None:
+    """Return the logarithm with the shift in a model file, if there is one."""
+    return None if shift is None else LogTransform(float(settings.number("shift of the transform", shift)))
+
+
+def mixtures(mean: Floats, var: Floats, loc: Floats, scale: Floats) -> list[GaussianMixture]:
+    """Return the mixture of each output, for moments of shape (K, N, n)."""
+    units = enumerate(zip(loc, scale, strict=True))
+    return [GaussianMixture(mean[:, :, j], var[:, :, j], loc=a, scale=b) for j, (a, b) in units]
 
 
 def to_log(y: Floats) -> Floats:

@@ -27,7 +27,7 @@ from scipy.special import gammaln, logsumexp, ndtr, ndtri_exp
 from tggm.arrays import Floats
 from tggm.predictive.base import ScalarPredictive, Seed, checked_size, described, exponential, generator
 from tggm.predictive.calibration import Calibration
-from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.gaussian_mixture import GaussianMixture, mixtures
 
 Marginal = TypeVar("Marginal", bound=ScalarPredictive)
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -154,11 +154,7 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
                 f"got {m.shape} and {C.shape}."
             )
         places, scales = (np.broadcast_to(np.asarray(x, float), m.shape[2:]) for x in (loc, scale))
-        parts = [
-            GaussianMixture(m[:, :, j], C[:, :, j, j], loc=float(places[j]), scale=float(scales[j]))
-            for j in range(m.shape[2])
-        ]
-        super().__init__(parts, places, scales)
+        super().__init__(mixtures(m, np.diagonal(C, axis1=2, axis2=3), places, scales), places, scales)
         self._mean, self._cov, self._root = m, C, factors(C)
 
     def cov(self) -> Floats:

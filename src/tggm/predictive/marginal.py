@@ -70,16 +70,12 @@ class Marginal(ScalarPredictive):
     """Mixtures of consecutive rows of `inner`; E|Z − Z'| has an error of 1e-4 deviations."""
 
     def __init__(self, inner: ScalarPredictive, starts: Ints) -> None:
-        super().__init__(len(starts) - 1, 1, *inner.units)
+        super().__init__(len(starts) - 1, *inner.units)
         self._inner, self._starts = inner, starts
 
     def __getitem__(self, rows: slice | Ints) -> "Marginal":
         component, _, offsets = _components(self._starts, np.arange(len(self))[rows])
         return Marginal(self._inner[component], offsets)
-
-    def member_moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance, as of one member."""
-        return self._moments[0][None], self._moments[1][None]
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:

@@ -32,9 +32,12 @@ from scipy.spatial import cKDTree
 
 from tggm import settings
 from tggm.arrays import Bools, Floats, Ints
+from tggm.formulas import gauss_hermite
 from tggm.predictive.base import ScalarPredictive
-from tggm.predictive.gaussian_mixture import GaussianMixture, mean_absolute
-from tggm.predictive.kernel_mixture import add_kernels
+from tggm.predictive.calibration import Calibration, pooled
+from tggm.predictive.gaussian_mixture import GaussianMixture, LogTransform, mean_absolute
+from tggm.predictive.observed import Observed
+from tggm.predictive.support import Support
 
 DIMENSIONS = 24  # of a place
 MOST_STORED = 50_000  # rows
@@ -50,8 +53,6 @@ _SAMPLE = 1_000  # rows whose distances are measured
 PREFIX = "neighbors."  # of the names of arrays in a model file
 _MOST = 1e15  # largest size of a number in a model file
 _NEAR = 0.01  # of the squared radius, added to squared distances
-_PLACES, _MASSES = np.polynomial.hermite_e.hermegauss(3)
-_MASSES = _MASSES / _MASSES.sum()
 
 
 def shares(xp: Any, square: Any, weight: Any, radius: float, share: float) -> Any:
@@ -87,7 +88,7 @@ class Near:
 
     def mix(self, law: ScalarPredictive, output: int, members: GaussianMixture) -> ScalarPredictive:
         """Mix the kernels of one output into its distribution; `members` are those of the ensemble."""
-        mean = members.member_moments()[0].mean(0)
+        mean = members.components[0].mean(0)
         share = self.weight.sum(1)
         centre = (self.value[:, :, output] + self.rule.slope * mean[:, None]).T
         loc, scale = law.units
@@ -104,11 +105,104 @@ class Near:
         return mixed
 
 
-def mix_neighbors(
-    near: Near, pools: Sequence[ScalarPredictive], members: Sequence[GaussianMixture]
-) -> list[ScalarPredictive]:
-    """Mix neighbours into the distribution of each output."""
-    return [near.mix(law, j, each) for j, (law, each) in enumerate(zip(pools, members, strict=True))]
+class KernelMixture(ScalarPredictive):
+    """Y has the distribution `law` with probability 1 − share, and `kernels` with probability `share`.
+
+    Both are in the same units, and `share` has one number per row. Every method is exact, but for the
+    distance between `law` and `kernels` in the CRPS. Its quadrature has a relative error below 1e-9 if
+    kernels are at most half as wide as `law`.
+    """
+
+    def __init__(self, law: ScalarPredictive, kernels: GaussianMixture, share: Floats) -> None:
+        super().__init__(len(law), *law.units)
+        self._law, self._kernels, self._share = law, kernels, share
+
+    def __getitem__(self, rows: slice | Ints) -> "KernelMixture":
+        return KernelMixture(self._law[rows], self._kernels[rows], self._share[rows])
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        (m, v), (mk, vk) = self._law._moments, self._kernels._moments
+        mean = self._mixed(m, mk)
+        return mean, self._mixed(v + (m - mean) ** 2, vk + (mk - mean) ** 2)
+
+    def _mixed(self, law: Floats, kernels: Floats, rows: Ints | slice = slice(None)) -> Floats:
+        share = self._share[rows]
+        mixed: Floats = (1 - share) * law + share * kernels
+        return mixed
+
+    def _log_mixed(self, law: Floats, kernels: Floats, rows: Ints) -> Floats:
+        with np.errstate(divide="ignore"):
+            mixed: Floats = np.logaddexp(
+                np.log1p(-self._share[rows]) + law, np.log(self._share[rows]) + kernels
+            )
+        return mixed
+
+    def _log_density(self, rows: Ints, z: Floats) -> Floats:
+        return self._log_mixed(self._law._log_density(rows, z), self._kernels._log_density(rows, z), rows)
+
+    def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        pairs = zip(self._law._log_tails(rows, z), self._kernels._log_tails(rows, z), strict=True)
+        low, high = (np.minimum(self._log_mixed(*pair, rows), 0.0) for pair in pairs)
+        return low, high
+
+    def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        pairs = zip(self._law._bulk(rows, z), self._kernels._bulk(rows, z), strict=True)
+        cdf, density = (self._mixed(*pair, rows) for pair in pairs)
+        return cdf, density
+
+    def _bracket(self, rows: Ints, p: Floats) -> tuple[Floats, Floats]:
+        low, high = self._kernels._bracket(rows, p)
+        own = self._law._quantiles(rows, p)
+        return np.minimum(low, own), np.maximum(high, own)
+
+    def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
+        to_law, law_apart = self._law._distances(rows, z)
+        to_kernels, kernels_apart = self._kernels._distances(rows, z)
+        share = self._share[rows]
+        mean, std, weight = self._kernels.components
+        across = (weight * distances_to(self._law, np.arange(len(self)), mean, std, 12)).sum(0)[rows]
+        apart = (1 - share) ** 2 * law_apart + share**2 * kernels_apart + 2 * share * (1 - share) * across
+        return self._mixed(to_law, to_kernels, rows), apart
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Floats:
+        chosen = rng.random((size, len(self))) < self._share
+        return np.where(chosen, self._kernels._draw(size, rng), self._law._draw(size, rng))
+
+
+def distances_to(law: ScalarPredictive, rows: Ints, mean: Floats, std: Floats, nodes: int) -> Floats:
+    """Compute E|Z − K|, K ~ N(mean, std²), by quadrature; the rows of `law` are broadcast."""
+    places, masses = gauss_hermite(nodes)
+    points = mean[..., None] + std[..., None] * np.array(places)
+    each = np.broadcast_to(rows[..., None], points.shape).ravel()
+    found: Floats = law._distances(each, points.ravel())[0].reshape(points.shape) @ np.array(masses)
+    return found
+
+
+def add_kernels(law: ScalarPredictive, kernels: GaussianMixture, share: Floats) -> ScalarPredictive:
+    """Return the mixture; one of Gaussians is a `GaussianMixture`, whose exponential has a closed form."""
+    if not isinstance(law, GaussianMixture):
+        return KernelMixture(law, kernels, share)
+    pairs = zip(law.components, kernels.components, strict=True)
+    mean, std, weight = (np.concatenate(pair) for pair in pairs)
+    first = np.arange(len(mean))[:, None] < len(law.components[0])
+    weight = weight * np.where(first, 1 - share, share)
+    return GaussianMixture(mean, std**2, weight=weight, loc=law.units[0], scale=law.units[1])
+
+
+def target_laws(
+    calibration: Sequence[Calibration], members: Sequence[GaussianMixture], near: Near | None,
+    transform: LogTransform | None, support: Support | None,
+) -> list[ScalarPredictive]:  # fmt: skip
+    """Return the law of each output in units of the target; without calibration, that of the members."""
+    laws: list[Any] = list(members)
+    if calibration:
+        laws = [pooled(*pair) for pair in zip(calibration, members, strict=True)]
+    if near is not None:
+        laws = [near.mix(law, j, members[j]) for j, law in enumerate(laws)]
+    if transform is not None:
+        laws = [transform.distribution(law) for law in laws]
+    return laws if support is None else [Observed(law, *support) for law in laws]
 
 
 @dataclass(frozen=True)
@@ -123,7 +217,7 @@ class Neighbors:
 
     def near(self, points: Floats) -> Near:
         """Find the neighbours of rows at these places."""
-        distance, index = find(self._tree, points, self.rule.count)
+        distance, index = self._tree.query(points, range(1, self.rule.count + 1), workers=-1)
         weight = 1.0 if self.weight is None else self.weight[index].astype(np.float64)
         return Near(self.rule.weights(distance, weight), self.value[index], self.rule)
 
@@ -176,12 +270,6 @@ def checked_neighbors(
     )
 
 
-def find(tree: cKDTree, points: Floats, count: int) -> tuple[Floats, Ints]:
-    """Return distances and numbers of the nearest rows, (N, count) each."""
-    distance, index = tree.query(points, range(1, count + 1), workers=-1)
-    return distance, index
-
-
 def projections(layers: Floats, groups: Sequence[Sequence[int]]) -> Floats:
     """Return the principal directions of a sample of last layers, (members, rows, m), for groups of members.
 
@@ -225,7 +313,7 @@ def find_held_out(
     parts = []
     for g, (queries, mask) in enumerate(zip(asked, trained, strict=True)):
         own = compared[mask, g]
-        distance, index = find(cKDTree(own), queries, most)
+        distance, index = cKDTree(own).query(queries, range(1, most + 1), workers=-1)
         parts.append((distance / typical_distance(own), np.flatnonzero(mask)[index]))
     distance, index = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Candidates(distance, index, typical) if np.isfinite(distance).all() and typical > 0 else None
@@ -233,7 +321,7 @@ def find_held_out(
 
 def find_candidates_of(stored: Neighbors, points: Floats, most: int) -> Candidates:
     """Find the stored rows that are nearest to new rows at these places."""
-    distance, index = find(stored._tree, points, most)
+    distance, index = stored._tree.query(points, range(1, most + 1), workers=-1)
     typical = typical_distance(stored.points.astype(np.float64))
     return Candidates(distance / typical, index, typical)
 
@@ -295,9 +383,7 @@ def crps_losses(law: ScalarPredictive, y: Floats, centre: Floats, std: Floats) -
     """
     rows, std = np.arange(len(y)), np.broadcast_to(std, centre.shape)
     to_y, apart = law._distances(rows, y)
-    points = centre[..., None] + std[..., None] * _PLACES
-    each = np.broadcast_to(rows[:, None, None], points.shape).ravel()
-    across = law._distances(each, points.ravel())[0].reshape(points.shape) @ _MASSES
+    across = distances_to(law, rows[:, None], centre, std, 3)
     kernel_to_y = mean_absolute(centre - y[:, None], std)
     both = np.hypot(std[:, :, None], std[:, None, :])
     kernels_apart = mean_absolute(centre[:, :, None] - centre[:, None, :], both)

@@ -22,7 +22,7 @@ Inside of all ranges, and nearer to the training rows than d₁, nothing changes
 and tail splits of development tables (experiments/gaps.py).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -73,12 +73,6 @@ class Beyond(NamedTuple):
     column: Ints
     distance: Floats  # in ranges of the column
 
-    def blocks(self) -> "Iterator[Beyond]":
-        """Yield them in blocks."""
-        for at in range(0, len(self.row), BLOCK):
-            some = slice(at, at + BLOCK)
-            yield Beyond(self.row[some], self.column[some], self.distance[some])
-
 
 @dataclass(frozen=True)
 class Neighbourhood:
@@ -104,8 +98,11 @@ class Neighbourhood:
         distance = self._distance(Z)[:, None]
         ratio = np.clip(distance / self._radii[1] - 1, 0.0, MOST)
         found = np.minimum(base * (WIDER * ratio) ** 2, (REACH * distance) ** 2)
-        for some in self.beyond(Z).blocks():
-            np.add.at(found, some.row, self._extrapolation(Z, some))
+        pairs = self.beyond(Z)
+        for at in range(0, len(pairs.row), BLOCK):
+            some = slice(at, at + BLOCK)
+            row = pairs.row[some]
+            np.add.at(found, row, self._extrapolation(Z, row, pairs.column[some], pairs.distance[some]))
         return found
 
     def beyond(self, Z: Floats) -> Beyond:
@@ -127,23 +124,23 @@ class Neighbourhood:
             self._relevance[j] = V / (V + WEAK)
         return np.stack([self._relevance[j] for j in columns.tolist()]) if len(columns) else np.zeros((0, 1))
 
-    def _extrapolation(self, Z: Floats, pairs: Beyond) -> Floats:
+    def _extrapolation(self, Z: Floats, row: Ints, column: Ints, distance: Floats) -> Floats:
         """Return the variance of each pair and output, (pairs, n)."""
         low, high, _ = self.train
-        each, edge = np.arange(len(pairs.row)), np.clip(Z[pairs.row], low, high)
-        h = STEP * (high - low)[pairs.column]
-        inward = np.where(Z[pairs.row, pairs.column] > edge[each, pairs.column], -h, h)
+        each, edge = np.arange(len(row)), np.clip(Z[row], low, high)
+        h = STEP * (high - low)[column]
+        inward = np.where(Z[row, column] > edge[each, column], -h, h)
         places = np.repeat(edge[None], 3, axis=0)
-        places[1:, each, pairs.column] += np.array([[1.0], [2.0]]) * inward
+        places[1:, each, column] += np.array([[1.0], [2.0]]) * inward
         found = self.at(places.reshape(-1, Z.shape[1]))[0]
         edge_mean, before, first = np.moveaxis(found.reshape(len(found), 3, len(each), -1), 1, 0)
         last = edge_mean - before  # (K, pairs, n), slopes times h
         doubt = last.std(0, ddof=1) if len(last) > 1 else 0.0
         mean, change = last.mean(0), (last - before + first).mean(0)
-        t = pairs.distance[:, None]
+        t = distance[:, None]
         steps = np.where(t <= FAR, t, FAR + GROWTH * np.log1p(np.maximum(t - FAR, 0))) / STEP
         parts = (SLOPE * mean) ** 2 + (CHANGE * change * (1 + CURVATURE * steps)) ** 2 + (DOUBT * doubt) ** 2
-        variance: Floats = parts * (steps * self.relevance(pairs.column)) ** 2
+        variance: Floats = parts * (steps * self.relevance(column)) ** 2
         return variance
 
     def _distance(self, Z: Floats) -> Floats:

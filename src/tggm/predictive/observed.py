@@ -31,26 +31,8 @@ _NARROW = 1e-6  # relative probability of a cell below which it is the density t
 _ROWS, _MANY = 512, 16_384  # rows of a block of a quadrature, and of a mean
 _PLACES, _WEIGHTS = roots_legendre(6)
 # probabilities between which the quadrature has panels, and panels beyond, in logarithms of the distance
-_LOWER = [
-    1e-4,
-    1e-3,
-    5e-3,
-    0.01,
-    0.02,
-    0.03,
-    0.045,
-    0.06,
-    0.08,
-    0.1,
-    0.14,
-    0.18,
-    0.22,
-    0.27,
-    0.32,
-    0.38,
-    0.44,
-]
-_LEVELS = np.array([*_LOWER, 0.5, *(1 - p for p in reversed(_LOWER))])
+_LOW = [1e-4, 1e-3, 5e-3, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.14, 0.18, 0.22, 0.27, 0.32, 0.38, 0.44]
+_LEVELS = np.array([*_LOW, 0.5, *(1 - p for p in reversed(_LOW))])
 _BEYOND = np.array([0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 75.0])
 _LEAST = -np.finfo(np.float64).max
 
@@ -66,13 +48,10 @@ class Observed(ScalarPredictive):
     """
 
     def __init__(
-        self,
-        latent: ScalarPredictive,
-        lower: float | None = None,
-        upper: float | None = None,
+        self, latent: ScalarPredictive, lower: float | None = None, upper: float | None = None,
         step: float | None = None,
-    ) -> None:
-        super().__init__(len(latent), 1, 0.0, 1.0)
+    ) -> None:  # fmt: skip
+        super().__init__(len(latent), 0.0, 1.0)
         self._latent, self.support = latent, Support(lower, upper, step)
         self._a, self._b = self.support.ends
 
@@ -83,10 +62,6 @@ class Observed(ScalarPredictive):
     def latent(self) -> ScalarPredictive:
         """Return the distribution before it is clipped and rounded."""
         return self._latent
-
-    def member_moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance, as of one member."""
-        return self._mean[None], self._moments[1][None]
 
     def mean(self) -> Floats:
         return self._mean
@@ -113,12 +88,6 @@ class Observed(ScalarPredictive):
         z: Floats = np.clip((t - loc) / scale, -1e120, 1e120)
         return z
 
-    def _latent_tails(self, rows: Ints, t: Floats) -> tuple[Floats, Floats]:
-        """Compute log P(Z ≤ t) and log P(Z > t); t may be infinite."""
-        low, high = self._latent._log_tails(rows, self._standard(t))
-        low, high = np.where(t == -np.inf, -np.inf, low), np.where(t == np.inf, -np.inf, high)
-        return np.where(t == np.inf, 0.0, low), np.where(t == -np.inf, 0.0, high)
-
     def _latent_cdf(self, rows: Ints, t: Floats) -> Floats:
         return np.clip(self._latent._bulk(rows, self._standard(t))[0], 0.0, 1.0)
 
@@ -140,7 +109,7 @@ class Observed(ScalarPredictive):
         return np.where(y < self._a, -np.inf, np.where(y >= self._b, np.inf, edge))
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        return self._latent_tails(rows, self._edge(z))
+        return self._latent.tails_at(rows, self._edge(z))
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         edge = self._edge(z)
@@ -155,7 +124,7 @@ class Observed(ScalarPredictive):
         """Compute log-probabilities of the cells of y; densities if `density` is 1."""
         half, scale = 0.5 * (self.support.step or 0.0), self._latent.units[1]
         low, high = self.support.cell(y)
-        below, above = self._latent_tails(rows, low), self._latent_tails(rows, high)
+        below, above = self._latent.tails_at(rows, low), self._latent.tails_at(rows, high)
         log = log_between(below, above)
         with np.errstate(divide="ignore"):
             centre = self._latent._log_density(rows, self._standard(y)) - math.log(scale)
@@ -233,10 +202,8 @@ class Observed(ScalarPredictive):
         if self.support.step is not None:
             pieces.append(self._cells(rows))
         t, weight = (np.concatenate(part, axis=1) for part in zip(*pieces, strict=True))
-        low, high = np.zeros_like(t), np.zeros_like(t)
-        used = np.nonzero(weight)
-        tails = self._latent._log_tails(rows[used[0]], self._standard(t[used]))
-        low[used], high[used] = np.exp(tails[0]), np.exp(tails[1])
+        low, high, used = np.zeros_like(t), np.zeros_like(t), np.nonzero(weight)
+        low[used], high[used] = np.exp(self._latent.tails_at(rows[used[0]], t[used]))
         away = t - centre[:, None]
         square = 2 * (weight * np.abs(away) * np.where(away < 0, low, high)).sum(1)
         return square, 2 * (weight * low * high).sum(1)

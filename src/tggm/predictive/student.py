@@ -5,7 +5,7 @@ the shape of the error distribution is estimated as well (`ShapedPredictive`): t
 distribution function F is mapped by a distribution function G on [0, 1] with a piecewise linear density.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -56,7 +56,7 @@ class StudentPredictive(ScalarPredictive):
             )
         if not np.all(width > 0):
             raise ValueError(f"`width` must be positive; smallest is {width.min()!r}.")
-        super().__init__(len(mean), 1, loc, scale)
+        super().__init__(len(mean), loc, scale)
         self._mean, self._width, self._heaviness = mean, width, float(heaviness)
         self._nu = 1 / self._heaviness
 
@@ -66,9 +66,9 @@ class StudentPredictive(ScalarPredictive):
     def _like(self, mean: Floats, width: Floats, **units: float) -> "StudentPredictive":
         return StudentPredictive(mean, width, self._heaviness, **units)
 
-    def member_moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance, as of one member."""
-        return self._mean[None], (self._width**2 / (1 - 2 * self._heaviness))[None]
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        return self._mean, self._width**2 / (1 - 2 * self._heaviness)
 
     def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         width = self._width[rows]
@@ -217,12 +217,6 @@ class ShapedStudent(NamedTuple):
     apart: float  # E|S − S'|, S' an independent copy
     below: CubicHermiteSpline  # E max(s − S, 0), as a function of arcsinh s
 
-    def to(self, s: Floats) -> Floats:
-        """Compute E|S − s|."""
-        x = np.arcsinh(s)
-        inside = 2 * self.below(np.clip(x, -_REACH, _REACH)) + self.mean - s
-        return np.where(np.abs(x) <= _REACH, inside, np.abs(s - self.mean))
-
 
 class ShapedPredictive(StudentPredictive):
     """Y = loc + scale · (mean + width · (S − E S)), where S has the cdf G(F), F Student.
@@ -247,9 +241,9 @@ class ShapedPredictive(StudentPredictive):
         z = (y - self._loc) / self._scale
         return super()._bulk(np.arange(len(self)), z)[0]
 
-    def member_moments(self) -> tuple[Floats, Floats]:
-        """Return mean and variance, as of one member."""
-        return self._mean[None], (self._width**2 * self._integrals.var)[None]
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        return self._mean, self._width**2 * self._integrals.var
 
     def _standard(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         s, width = super()._standard(rows, z)
@@ -268,8 +262,11 @@ class ShapedPredictive(StudentPredictive):
         return self._integrals.shape.cdf(u), density * self._integrals.shape.density(u)
 
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        s, width = self._standard(rows, z)
-        return width * self._integrals.to(s), width * self._integrals.apart
+        (s, width), integrals = self._standard(rows, z), self._integrals
+        x = np.arcsinh(s)
+        inside = 2 * integrals.below(np.clip(x, -_REACH, _REACH)) + integrals.mean - s
+        to_z = np.where(np.abs(x) <= _REACH, inside, np.abs(s - integrals.mean))
+        return width * to_z, width * integrals.apart
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         p = np.clip(rng.random(size * len(self)), *_OPEN)
