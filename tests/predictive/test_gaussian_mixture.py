@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import kstest, lognorm, norm
+from scipy.stats import lognorm, norm
 
 from tggm.predictive import GaussianMixture, LognormalMixture, StudentPredictive
 from tggm.predictive.gaussian_mixture import LogTransform, checked_transform
@@ -40,16 +40,10 @@ def test_mixture_against_scipy(mixture):
     y = np.array([[-2.0, 0.1, 2.0]])
     parts = norm.pdf(y, 0, 1), norm.pdf(y, 3, 0.5)
     assert_allclose(mixture.pdf(y)[:1], 0.5 * parts[0] + 0.5 * parts[1], rtol=1e-13)
-    q = np.linspace(0.001, 0.999, 50)[None, :]
-    assert_allclose(mixture.cdf(mixture.ppf(q)), np.tile(q, (2, 1)), atol=1e-12)
     grid = np.linspace(-40, 40, 160_001)
     F = 0.5 * norm.cdf(grid, 1, 0.2) + 0.5 * norm.cdf(grid, -1, 3)
     want = np.trapezoid((F - (grid >= 0.5)) ** 2, grid)
     assert_allclose(mixture.crps(0.5)[1], want, rtol=1e-3)  # error of the grid at the jump
-    draws = mixture.rvs(4000, random_state=0)
-    assert kstest(mixture.cdf(draws.T)[0], "uniform").pvalue > 0.01
-    assert len(mixture[1:]) == 1
-    assert_allclose(mixture[1:].mean(), mixture.mean()[1:])
 
 
 @pytest.mark.parametrize(

@@ -113,18 +113,14 @@ def test_threads_use_the_precision_of_the_caller(X, small_blocks, monkeypatch):
         (Network((100,), Identity, likelihood=Probit), 784, 10, 1, 1024),
         (Network((8,), Identity), 2, 1, 1, 2048),
         (Network((4000,), Identity), 2, 1, 10, 64),
+        (Network((50,), Identity), 2, 1, 10, 8192),  # of an accelerator
     ],
 )
 def test_wider_models_have_smaller_blocks(network, inputs, outputs, members, rows, monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "cpu")
+    backend = "gpu" if rows > module.MOST else "cpu"
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
     model = network.draw(np.random.default_rng(0), inputs, outputs, members=members)
     assert block_size(model, 10**6) == rows
-
-
-def test_accelerators_have_larger_blocks(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    model = Network((50,), Identity).draw(np.random.default_rng(0), 2, 1, members=10)
-    assert block_size(model, 10**6) == 8192
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, 1), (3, 4)])

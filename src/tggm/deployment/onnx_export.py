@@ -138,8 +138,11 @@ def _regression(
         rest = xp, mean[..., j], var[..., j], pool, levels, None if log is None else scale
         if kernels is not None:
             z = _with_kernels(*rest, kernels, j)
+        elif pool.kind == "linear":
+            weight = xp.ones_like(rest[1]) / mean.shape[0]
+            z = _mixture(xp, rest[1], xp.sqrt(rest[2]), weight, levels, rest[-1])
         else:
-            z = (_mixture if pool.kind == "linear" else _location_scale)(*rest)
+            z = _location_scale(*rest)
         if log is not None:
             centre = xp.exp(z[0] + shift)
             found["mean"].append(centre - log.shift)
@@ -217,19 +220,11 @@ def _with_kernels(
     std = deviation[None, ...] * factor[:, None]
     width = xp.sqrt(width2)[..., None]
     own = centre[..., None] + width * standard.ppf(np.array([levels]))[0]
-    kernel = places[1:, :, None] + std[1:, :, None] * ndtri(np.asarray(levels))
-    ends = xp.concat([own[None, ...], kernel], axis=0)
 
-    def cdf(points: Array) -> Array:
-        normal = xp.exp(log_ndtr(xp, (points - places[1:, :, None, None]) / std[1:, :, None, None]))
-        base = _standard_cdf(xp, standard, (points - centre[..., None, None]) / width[..., None])
-        return xp.sum(weights[..., None, None] * xp.concat([base[None, ...], normal], axis=0), axis=0)
+    def first(points: Array) -> Array:
+        return _standard_cdf(xp, standard, (points - centre[..., None, None]) / width[..., None])
 
-    quantiles = _invert(xp, cdf, ends, levels)
-    if log_scale is None:
-        total = xp.sum(weights * places, axis=0)
-        return total, xp.sum(weights * (std**2 + (places - total) ** 2), axis=0), quantiles
-    return (*_log_moments(xp, places, std**2, xp.log(weights), log_scale), quantiles)
+    return _mixture(xp, places, std, weights, levels, log_scale, (own, first))
 
 
 def _standard_cdf(xp: Any, standard: ScalarPredictive, t: Array) -> Array:
@@ -252,28 +247,25 @@ def _standard_cdf(xp: Any, standard: ScalarPredictive, t: Array) -> Array:
 
 
 def _mixture(
-    xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None
-) -> tuple[Array, Array, Array]:
-    """Return the same of a mixture of Gaussians with equal weights."""
-    std = xp.sqrt(var)
+    xp: Any, mean: Array, std: Array, weight: Array, levels: list[float], log_scale: float | None,
+    other: tuple[Array, Callable[[Array], Array]] | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Return the same of a mixture of Gaussians; the first may have other quantiles and probabilities."""
     ends = mean[..., None] + std[..., None] * ndtri(np.asarray(levels))
+    ends = ends if other is None else xp.concat([other[0][None, ...], ends[1:, ...]], axis=0)
 
     def cdf(points: Array) -> Array:
-        unit = (points - mean[..., None, None]) / std[..., None, None]
-        return xp.mean(xp.exp(log_ndtr(xp, unit)), axis=0)
+        p = xp.exp(log_ndtr(xp, (points - mean[..., None, None]) / std[..., None, None]))
+        p = p if other is None else xp.concat([other[1](points)[None, ...], p[1:, ...]], axis=0)
+        return xp.sum(weight[..., None, None] * p, axis=0)
 
     quantiles = _invert(xp, cdf, ends, levels)
     if log_scale is None:
-        centre = xp.mean(mean, axis=0)
-        return centre, xp.mean(var + (mean - centre) ** 2, axis=0), quantiles
-    return (*_log_moments(xp, mean, var, -np.log(mean.shape[0]), log_scale), quantiles)
-
-
-def _log_moments(xp: Any, mean: Array, var: Array, log_weight: Any, scale: float) -> tuple[Array, Array]:
-    """Return log E exp(k · scale · z) of a mixture of Gaussians for k = 1, 2."""
-    terms = (log_weight + mean * s + var * (0.5 * s**2) for s in (scale, 2 * scale))
+        centre = xp.sum(weight * mean, axis=0)
+        return centre, xp.sum(weight * (std**2 + (mean - centre) ** 2), axis=0), quantiles
+    terms = (xp.log(weight) + mean * s + std**2 * (0.5 * s**2) for s in (log_scale, 2 * log_scale))
     first, second = (log_sum(xp, each, 0)[0, ...] for each in terms)
-    return first, second
+    return first, second, quantiles
 
 
 def _invert(xp: Any, cdf: Callable[[Array], Array], ends: Array, levels: list[float]) -> Array:

@@ -169,10 +169,9 @@ class NumPyRegressor(PortablePredictor):
         """Return the calibrated distribution of each output, in the units of the target."""
         (Z, starts), state = self._inputs(X), self.fitted_
         found = [self.network_.outputs(np, some) for some in self._blocks(Z)]
-        mean = np.concatenate([each.mean for each in found], axis=1)  # (members, rows, n)
+        parts = zip(*map(self.network_.variances, found), strict=True)
+        mean, var = (np.concatenate(each, axis=1) for each in parts)  # (members, rows, n)
         mean = shifted(state.process, Z, mean)
-        var = np.concatenate([each.variances() for each in found], axis=1)
-        var += np.asarray(self.network_.noise)[:, None, :]
         most = np.inf if state.transform is None else MOST_LOG_VARIANCE
         var += added_variance(self._around, Z, mean, var, state.calibration, most)
         near, members = None, mixtures(mean, var, *state.scales.y)

@@ -200,8 +200,7 @@ def mixtures(mean: Floats, var: Floats, loc: Floats, scale: Floats) -> list[Gaus
 
 def to_log(y: Floats) -> Floats:
     """Compute log y; a very negative number for y ≤ 0."""
-    with np.errstate(divide="ignore"):
-        return np.maximum(np.log(np.maximum(y, 0.0)), -1e120)
+    return np.maximum(LogTransform().forward(y), -1e120)
 
 
 def from_log(z: Floats) -> Floats:

@@ -46,12 +46,6 @@ _LENGTHS = float(np.log(0.05)), float(np.log(1e3))  # range of log lengths
 _USUAL = 2.0  # prior median of lengths, times √d
 
 
-def matern(xp: Any, square: Any) -> Any:
-    """Return the Matérn-5/2 correlation at squared distances, for arrays of any namespace."""
-    r = xp.sqrt(5.0 * xp.maximum(square, 0.0))
-    return (1.0 + r + r * r / 3.0) * xp.exp(-r)
-
-
 @dataclass(frozen=True)
 class GaussianProcess:
     """The mean of the process, and its weight in the blend."""
@@ -68,7 +62,8 @@ class GaussianProcess:
         x = bounded(xp, Z)
         near, rows = x * self.rates, self.rows * self.rates
         square = xp.sum(near**2, axis=1, keepdims=True) - 2.0 * (near @ xp.asarray(rows.T))
-        smooth = matern(xp, square + (rows**2).sum(1)[None, :]) @ xp.asarray(self.coefficients)
+        r = xp.sqrt(5.0 * xp.maximum(square + (rows**2).sum(1)[None, :], 0.0))
+        smooth = ((1.0 + r + r * r / 3.0) * xp.exp(-r)) @ xp.asarray(self.coefficients)
         return smooth + x @ xp.asarray(self.slopes) + self.constant
 
     def arrays(self, dtype: Any) -> dict[str, Any]:
@@ -134,7 +129,7 @@ class Evidence:
         np.multiply(r, r, out=k)
         k *= K
         k /= 3
-        k += slope  # `matern`
+        k += slope  # the Matérn correlation
         np.multiply(k, smooth, out=K)
         K += np.multiply(self.linear, linear, out=G)
         K += 1

@@ -209,7 +209,8 @@ def over_blocks(
 def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[Floats]:
     """Compute moments of rows, (members, rows, n) each."""
     if (network := numpy_network(members, X)) is not None:
-        return outputs_by_blocks(network, X, getattr(network, method), variances=method == "variances")
+        parts = network.variances if method == "variances" else network.layer
+        return outputs_by_blocks(network, X, parts, variances=method == "variances")
     rows = padded_to(len(X), size)
     placed = jax.device_put(members) if len(X) > size else members  # once for all blocks
 

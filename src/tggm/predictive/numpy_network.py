@@ -146,10 +146,6 @@ class Network:
             parts.append((J, layers[level - 1].own[:, None, ...]))
         return Outputs(xp, mean, parts, h)
 
-    def means(self, outputs: "Outputs") -> tuple[Array, ...]:
-        """Return the means of the outputs, (K, rows, n)."""
-        return (outputs.mean,)
-
     def variances(self, outputs: "Outputs") -> tuple[Array, ...]:
         """Return means and variances of numeric outputs, with noise."""
         assert self.noise is not None

@@ -162,17 +162,13 @@ class Observed(ScalarPredictive):
     @cached_property
     def _sums(self) -> Floats:
         """Integrate P(Y ≤ t) from the limit `lower` to each point around the median, (N, 129)."""
-        t, weight = self._cells(np.arange(len(self)))
-        parts, (rows, _) = np.zeros_like(t), (used := np.nonzero(weight))
-        parts[used] = weight[used] * self._latent_cdf(rows, t[used])
-        begin = self._below(self._middle[1])[:, None]
-        sums: Floats = begin + np.concatenate([np.zeros_like(begin), np.cumsum(parts, axis=1)], axis=1)
-        return sums
-
-    def _below(self, t: Floats) -> Floats:
-        """Compute the integral of F from the limit `lower` to t, one per row."""
         rows = np.arange(len(self))
-        return self._shortfall(rows, t) - self._shortfall(rows, np.full(len(t), self._a))
+        t, weight = self._cells(rows)
+        parts, used = np.zeros_like(t), np.nonzero(weight)
+        parts[used] = weight[used] * self._latent_cdf(used[0], t[used])
+        begin = self._shortfall(rows, self._middle[1]) - self._shortfall(rows, np.full(len(rows), self._a))
+        sums: Floats = begin[:, None] + np.insert(np.cumsum(parts, axis=1), 0, 0.0, axis=1)
+        return sums
 
     @cached_property
     def _mean(self) -> Floats:
