@@ -99,9 +99,6 @@ def test_invalid_scores_in_files_are_rejected():
             checked_scores(wrong, classes=True)
     assert_allclose(checked_scores([[0.0, 1.0, np.nan]]), [[0.0, 1.0, np.nan]])
     assert_allclose(checked_scores([[0.0, np.inf, np.inf]]), [[0.0, np.inf, np.inf]])
-    with pytest.raises(ValueError, match="must not be negative and must be ascending"):
-        checked_scores([[1.0, 0.5]])
-    with pytest.raises(ValueError, match="must not be negative and must be ascending"):
-        checked_scores([[-1.0, 0.5]])
-    with pytest.raises(ValueError, match="must come last"):
-        checked_scores([[0.1, np.nan, 0.5]])
+    for wrong in ([[1.0, 0.5]], [[-1.0, 0.5]], [[0.1, np.nan, 0.5]]):
+        with pytest.raises(ValueError, match="must be ascending, not negative, and missing ones last"):
+            checked_scores(wrong)

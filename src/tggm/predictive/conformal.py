@@ -80,11 +80,8 @@ def sorted_scores(scores: Floats) -> Floats:
 def checked_scores(scores: Any, *, classes: bool = False) -> Floats:
     """Check scores read from a file: ascending and not negative, NaN last; of classes, at most 1."""
     found = np.asarray(scores, np.float64)
-    known = [row[~np.isnan(row)] for row in found]
-    if any((row < 0).any() or (row[1:] < row[:-1]).any() for row in known):
-        raise ValueError("scores of calibration rows must not be negative and must be ascending")
-    if any(np.isnan(found[j, : len(row)]).any() for j, row in enumerate(known)):
-        raise ValueError("missing scores must come last")
+    if (found < 0).any() or not np.array_equal(found, np.sort(found, axis=1), equal_nan=True):
+        raise ValueError("scores of calibration rows must be ascending, not negative, and missing ones last")
     if classes and (len(found) != 1 or not (found <= 1 + SAME).all()):
         raise ValueError("scores of classes must be one list of numbers from 0 to 1")
     return found
