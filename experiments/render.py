@@ -187,16 +187,6 @@ def default_uci() -> str:
     return table(runs, {"set": "dataset"}, columns)
 
 
-def uci_opponents() -> str:
-    """Show RMSE and CRPS of the default and of opponents, on the splits that both have."""
-    theirs = rows("uci_opponents")
-    made = {(run["dataset"], run["split"]) for run in theirs}
-    ours = [run for run in rows("uci_default", variant="default") if (run["dataset"], run["split"]) in made]
-    runs = [{**run, "model": "`tggm`"} for run in ours] + sorted(theirs, key=lambda run: str(run["model"]))
-    cell = joined(mean("rmse", ".3g"), mean("crps", ".3g"))
-    return pivot(sorted(runs, key=lambda run: str(run["dataset"])), "dataset", "model", cell, "set")
-
-
 VARIANTS = {
     "no-neighbors": "no neighbours",
     "no-process": "no Gaussian process",
@@ -604,7 +594,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "default-wins": lambda: wins(rows("defaults", variant="default"), rows("opponents")),
         "default-tables": lambda: compare_tables(rows("defaults", variant="default"), rows("opponents")),
         "default-uci": default_uci,
-        "uci-opponents": uci_opponents,
         "default-classes": lambda: class_table(rows("class_methods", model="default")),
         "table1": table1,
         "table1-measures": table1_measures,
@@ -619,7 +608,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/choosing-a-method.md": {
         "default-ablations": ablations,
-        "new-parts": lambda: changes(rows("defaults")),
         "weighing": lambda: weighing("learner", "periodic", ("RMSE, periodic", "RMSE, with factors")),
         "process": lambda: weighing("process", "no-process", ("RMSE without", "RMSE with the process")),
         "removed-parts": removed_parts,
