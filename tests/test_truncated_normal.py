@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm, truncnorm
 
 import tggm
 from tests.inference.references import grid_box
-from tggm import MultivariateTruncatedNormal, box_log_prob, truncated_normal
+from tggm import MultivariateTruncatedNormal, truncated_normal
 
 D, RHO = 3, 0.5  # one size, so that one program serves all
 COV = (1 - RHO) * np.eye(D) + RHO
@@ -37,8 +37,8 @@ def law():
 def test_probability(law):
     found = law.log_prob_box()
     truth = np.log(equicorrelated(RHO, LOWER, UPPER))
-    assert found.error <= 5e-3
-    assert abs(found.value - truth) <= found.error
+    assert found.error <= 1e-3
+    assert abs(found.value - truth) <= 6 * found.error  # eight shifts: t with 7 degrees of freedom, 5e-4
 
 
 @pytest.mark.slow  # EP in boxes: tests/inference/test_contract.py
@@ -60,8 +60,8 @@ def test_two_variables_are_integrated():
 def test_moments_by_a_grid(law):
     _, mean, var = grid_box(np.linalg.inv(COV), np.zeros(D), LOWER, UPPER)
     found = law.moments()
-    assert np.all(np.abs(found.mean - mean) <= found.mean_error)
-    assert np.all(np.abs(np.diag(found.cov) - var) <= np.diag(found.cov_error))
+    assert np.all(np.abs(found.mean - mean) <= 6 * found.mean_error + 1e-6)
+    assert np.all(np.abs(np.diag(found.cov) - var) <= 6 * np.diag(found.cov_error) + 1e-6)
 
 
 def test_independent_variables_are_exact():
@@ -104,7 +104,7 @@ def test_improbable_box(law):
     # all of them below −25: nothing may underflow
     far = MultivariateTruncatedNormal(np.zeros(D), COV, LOWER - 30, UPPER - 30).log_prob_box()
     assert -3000 < far.value < -300
-    assert far.error <= 5e-3
+    assert far.error <= 1e-3
 
 
 def test_errors():
@@ -146,10 +146,10 @@ def test_points_are_reused_if_they_are_accurate_enough():
     law = MultivariateTruncatedNormal(np.zeros(d), cov, lower, upper, seed=1)
 
     def draw(tol):
-        return law._refine(tol, lambda found: truncated_normal._probability(found.log_w)[1])
+        return law._refine(tol, lambda found: truncated_normal._probability(found.log_w).error)
 
-    first = draw(5e-3)
-    assert draw(5e-2) is first
+    first = draw(1e-3)
+    assert draw(1e-2) is first
     assert np.any(draw(5e-5).log_w != first.log_w)  # float32 is not accurate enough
     assert draw(1e-5).log_w.shape[1] > first.log_w.shape[1]
     assert np.all((first.h >= lower) & (first.h <= upper))
@@ -161,151 +161,3 @@ def test_the_mode_of_jax_makes_no_difference():
     with jax.enable_x64(False):
         single = dist.log_prob_box()
     assert single == dist.log_prob_box()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_few_effective_points_have_no_error(law, seed):
-    # one point carries the weight: eight shifts that agree are no evidence
-    log_w = np.random.default_rng(seed).normal(size=(8, 100))
-    log_w[0, 0] = 50.0
-    points = truncated_normal.Points(log_w, np.zeros((8, 100, D)))
-    assert law._rounding(points) == (np.inf, np.inf)
-
-
-def test_a_corner_at_correlation_one_millionth_below_one():
-    """Near its corner (2, −2) the density is a product of exponentials: the correction is of order 1e-6."""
-    rho = 0.999999
-    law = MultivariateTruncatedNormal([0, 0], [[1, rho], [rho, 1]], [2, -3], [3, -2])
-    scale = (1 - rho) * (1 + rho)
-    rate = 2 * (1 + rho) / scale  # of each variable
-    log_p = -4 * (1 + rho) / scale - np.log(2 * np.pi) - 0.5 * np.log(scale) - 2 * np.log(rate)
-    found = law.log_prob_box()
-    assert_allclose(found.value, log_p, atol=1e-5)
-    assert found.error < 1e-5
-    moments = law.moments()
-    assert_allclose((moments.mean - [2, -2]) * rate, [1, -1], atol=1e-4)
-    draws = law.rvs(500)
-    assert len(np.unique(draws[:, 0])) == 500
-    assert_allclose((draws.mean(0) - [2, -2]) * rate, [1, -1], atol=5 / np.sqrt(500))
-
-
-def test_moments_of_two_variables_are_integrated():
-    cov, box = np.array([[1.0, 0.6], [0.6, 1.0]]), ([-1.0, -0.5], [0.5, 2.0])
-    _, mean, var = grid_box(np.linalg.inv(cov), np.zeros(2), *box)
-    found = MultivariateTruncatedNormal([0, 0], cov, *box).moments()
-    assert_allclose(found.mean, mean, rtol=1e-9)
-    assert_allclose(np.diag(found.cov), var, rtol=1e-9)
-    turn = np.array([[1.0, 1.0], [0.0, 1.0]])  # the variance of a sum has the covariance
-    total = MultivariateTruncatedNormal([0, 0], cov, *box, constraints=np.eye(2)).moments()
-    assert (
-        abs((turn @ found.cov @ turn.T)[0, 0] - (turn @ total.cov @ turn.T)[0, 0])
-        <= 4 * total.cov_error.max()
-    )
-
-
-def test_more_constraints_than_variables():
-    """The triangle x, y ≥ 0, x + y ≤ 1 by one integral over x."""
-    law = MultivariateTruncatedNormal(
-        [0, 0], np.eye(2), [0, 0, -np.inf], [np.inf, np.inf, 1], constraints=[[1, 0], [0, 1], [1, 1]]
-    )
-
-    def inside(power):
-        return quad(lambda x: x**power * norm.pdf(x) * (norm.cdf(1 - x) - 0.5), 0, 1, epsrel=1e-12)[0]
-
-    found, moments = law.log_prob_box(tol=1e-2), law.moments()
-    assert abs(found.value - np.log(inside(0))) <= found.error < 0.011
-    assert np.all(np.abs(moments.mean - inside(1) / inside(0)) <= moments.mean_error)
-    draws = law.rvs(300)
-    assert np.all((draws >= 0) & (draws.sum(1, keepdims=True) <= 1))
-    assert law.logpdf([0.9, 0.9]) == -np.inf
-    with pytest.raises(ValueError, match="`conditional` needs a box"):
-        law.conditional(0, 0.5)
-
-
-def test_conditional_and_marginal_laws(law):
-    x = np.linspace(LOWER[0], UPPER[0], 9)
-    rest = law.conditional(0, x[3])
-    joint = law.logpdf([x[3], 0.0, 1.0]) - rest.logpdf([0.0, 1.0])
-    marginal = law.marginal_logpdf(0, x)
-    assert_allclose(marginal[3], joint, atol=0.02)
-    assert_allclose(np.trapezoid(np.exp(marginal), x), 1, atol=0.02)
-    assert law.marginal_logpdf(0, UPPER[0] + 1) == -np.inf
-    with pytest.raises(ValueError, match="`values` must be within the limits"):
-        law.conditional(0, 9.0)
-
-
-def gradient(d, lower, upper, mean, cov):
-    both = jax.jit(jax.value_and_grad(lambda *a: box_log_prob(*a, n_points=100), argnums=(0, 1, 2, 3)))
-    return both(*(np.broadcast_to(np.asarray(a, float), (d,)) for a in (lower, upper, mean)), cov)
-
-
-@pytest.mark.parametrize("d", [2, 5, 20])
-def test_derivatives_are_those_of_the_estimate(d, rng):
-    A = rng.normal(size=(d, d))
-    cov, mean = A @ A.T / d + np.eye(d), rng.normal(size=d)
-    lower = np.where(np.arange(d) % 3 == 1, -np.inf, rng.normal(size=d) - 1.5)
-    upper = np.where(np.arange(d) % 3 == 2, np.inf, np.maximum(lower, -1) + rng.uniform(1, 3, d))
-    given = [lower, upper, mean, cov]
-    _, slopes = gradient(d, *given)
-    for k, slope in enumerate(slopes):
-        direction = rng.normal(size=slope.shape)
-        direction = direction + direction.T if k == 3 else direction
-        direction = np.where(np.isfinite(given[k]), direction, 0)
-        ends = []
-        for step in (1e-4, -1e-4, 2e-4, -2e-4):  # central differences of fourth order
-            moved = [*given[:k], given[k] + step * direction, *given[k + 1 :]]
-            ends.append(float(box_log_prob(*moved, n_points=100)))
-        want = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / 12e-4
-        assert_allclose(np.sum(np.asarray(slope) * direction), want, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("d", [2, 20])
-def test_derivatives_of_independent_variables_have_closed_forms(d):
-    var = np.linspace(0.5, 2.0, d)
-    lower, upper, mean = np.linspace(-1, 0.5, d), np.linspace(1, 1.5, d), np.linspace(-0.5, 0.5, d)
-    value, slopes = gradient(d, lower, upper, mean, np.diag(var))
-    std = np.sqrt(var)
-    one = truncnorm((lower - mean) / std, (upper - mean) / std, loc=mean, scale=std)
-    mass = norm.cdf(upper, mean, std) - norm.cdf(lower, mean, std)
-    assert_allclose(value, np.log(mass).sum(), rtol=1e-10)
-    off = one.mean() - mean
-    second = one.var() + off**2
-    wanted = [-norm.pdf(lower, mean, std) / mass, norm.pdf(upper, mean, std) / mass, off / var]
-    for slope, want in zip(slopes[:3], wanted, strict=True):
-        assert_allclose(slope, want, rtol=1e-6)
-    assert_allclose(np.diag(slopes[3]), 0.5 * (second / var - 1) / var, rtol=1e-6)
-
-
-def test_orthants_of_two_variables_in_batches():
-    rho = np.array([-0.9, 0.0, 0.5, 0.99])
-    cov = np.eye(2) + rho[:, None, None] * (1 - np.eye(2))
-    value, error = box_log_prob(0, np.inf, np.zeros(2), cov, n_points=4000, with_error=True)
-    want = 0.25 + np.arcsin(rho) / (2 * np.pi)
-    assert np.all(np.abs(value - np.log(want)) <= error)
-    assert error.max() < 1e-4
-    slope = jax.vmap(
-        jax.grad(
-            lambda r: box_log_prob(0.0, np.inf, np.zeros(2), np.eye(2) + r * (1 - np.eye(2)), n_points=4000)
-        )
-    )
-    assert_allclose(slope(rho[:3]), 1 / (2 * np.pi * np.sqrt(1 - rho[:3] ** 2)) / want[:3], rtol=1e-4)
-
-
-def test_errors_of_box_log_prob():
-    with pytest.raises(ValueError, match="`cov` must be positive definite"):
-        box_log_prob(0, 1, np.zeros(2), [[1, 2], [2, 1]])
-    with pytest.raises(ValueError, match=r"`cov` must have shape \(..., d, d\); got \(2,\)"):
-        box_log_prob(0, 1, np.zeros(2), [1, 2])
-    with pytest.raises(ValueError, match="`lower` must be below `upper`"):
-        box_log_prob(1, 0, np.zeros(2), np.eye(2))
-    with (
-        jax.enable_x64(False),
-        pytest.raises(ValueError, match="box_log_prob needs float64 in transformations"),
-    ):
-        jax.grad(lambda mean: box_log_prob(0, 1, mean, np.eye(2)))(np.zeros(2, np.float32))
-    with pytest.raises(
-        ValueError, match=r"`constraints` must be finite and have 2 columns; got shape \(1, 3\)"
-    ):
-        MultivariateTruncatedNormal(np.zeros(2), np.eye(2), 0, 1, constraints=[[1, 2, 3]])
-    with pytest.raises(ValueError, match="`engine` must be 'separation' with `constraints`"):
-        MultivariateTruncatedNormal(np.zeros(2), np.eye(2), 0, 1, constraints=np.eye(2), engine="ep")

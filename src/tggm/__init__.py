@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tggm.tables import TableTransformer as TableTransformer
     from tggm.tables import TableWarning as TableWarning
     from tggm.truncated_normal import MultivariateTruncatedNormal as MultivariateTruncatedNormal
-    from tggm.truncated_normal import box_log_prob as box_log_prob
 
 __version__ = "0.2.0"
 
@@ -34,7 +33,6 @@ _HOME = {
     "TableTransformer": "tggm.tables",
     "TableWarning": "tggm.tables",
     "TruncatedGaussian": "tggm.gaussian",
-    "box_log_prob": "tggm.truncated_normal",
     "export_onnx": "tggm.deployment",
     "fit_graph": "tggm.graph",
     "load": "tggm.files",

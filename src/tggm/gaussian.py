@@ -193,8 +193,7 @@ def _as_precision(precision: Precision | ArrayLike) -> Precision:
 class Moments:
     """The result of an engine for each row.
 
-    `kind` describes `log_z`: "exact", a lower "bound", an "estimate", or absent ("sample"). Errors of random
-    engines are 99.9 % bounds; they are absent for approximations without an error statement.
+    `kind` describes `log_z`: "exact", a lower "bound", an "estimate", or absent ("sample").
     """
 
     mean: Array  # (..., m) E[h]
@@ -203,7 +202,5 @@ class Moments:
     converged: Array  # (...,) bool
     n_iter: Array  # (...,) iterations of the row
     kind: str = field(default="estimate", metadata={"static": True})
-    log_z_error: Array | None = None  # (...,) largest error of log_z
-    mean_error: Array | None = None  # (..., m) largest errors of the means
-    ess: Array | None = None  # (..., m) effective number of independent draws for the means
+    log_z_error: Array | None = None  # (...,) one standard error of log_z, if it is random
     draws: Array | None = None  # (n, ..., m) samples, if the engine draws

@@ -49,8 +49,7 @@ def test_error_estimate_has_the_size_of_the_error():
     tg = equicorrelated(15, 0.5)
     results = [orthant(tg, n_points=61, key=seed) for seed in range(40)]
     errors = np.array([log_probability(tg, r) + np.log(16) for r in results])
-    # bounds at 99.9 %: 5.41 standard errors of Student's law with 7 degrees of freedom
-    claimed = np.array([r.log_z_error for r in results]) / 5.41
+    claimed = np.array([r.log_z_error for r in results])
     # 40 errors: their root mean square is within 30 % of its expectation in all but 1 case of 100
     assert 0.6 < np.sqrt(np.mean(errors**2) / np.mean(claimed**2)) < 1.5
 
@@ -73,22 +72,22 @@ def test_tiny_probabilities_of_a_one_factor_model(rho, mean):
     tg = equicorrelated(d, rho, mean)
     moments = orthant(tg)
     want = one_factor_log_probability(d, rho, mean)
-    assert_allclose(log_probability(tg, moments), want, atol=float(moments.log_z_error))
-    assert float(moments.log_z_error) < 2e-2
+    assert_allclose(log_probability(tg, moments), want, atol=max(2e-3, 5 * float(moments.log_z_error)))
+    assert float(moments.log_z_error) < 5e-3
 
 
 def test_tolerance_is_met_by_doubling():
     tg = equicorrelated(15, 0.5)
     rough = orthant(tg, n_points=61)
-    fine = orthant(tg, n_points=500, tol=5e-3)
-    assert float(rough.log_z_error) > 5e-3 >= float(fine.log_z_error)
+    fine = orthant(tg, n_points=500, tol=1e-3)
+    assert float(rough.log_z_error) > 1e-3 >= float(fine.log_z_error)
     assert int(fine.n_iter) > int(rough.n_iter)
     assert bool(fine.converged)
     assert_allclose(log_probability(tg, fine), -np.log(16), atol=4e-3)
 
 
 def test_unreached_error_warns():
-    with pytest.warns(RuntimeWarning, match=r"the error of log Z is above .* raise `n_points`"):
+    with pytest.warns(RuntimeWarning, match=r"standard error of log Z is .* raise `n_points`"):
         moments = orthant(equicorrelated(15, 0.95), n_points=2, n_shifts=2)
     assert not bool(moments.converged)
 
@@ -178,9 +177,9 @@ def _ascend(z, mu, U, c):
 def test_tilt_is_the_saddle_point(rng, level):
     m = 12
     covariance = np.linalg.inv(random_precision(rng, m))
-    L = np.asarray(ordered(covariance, np.zeros(m), half_lines(np.full(m, level)))[0])
+    L = np.asarray(ordered(covariance, half_lines(np.full(m, level)))[0])
     U, c = L / np.diag(L)[:, None], level / np.diag(L)
-    mu, _ = tilt(U, np.zeros(m), half_lines(c))
+    mu, _ = tilt(U, half_lines(c))
     # z maximises psi at this mu: Newton on the concave inner problem, by automatic differentiation
     z = mu
     for _ in range(20):
@@ -196,13 +195,13 @@ def test_ordered_cholesky_factorises_and_puts_free_variables_last(rng):
     covariance = np.linalg.inv(random_precision(rng, m))
     truncated = np.array([1, 0, 1, 1, 0, 1, 1], bool)
     lower = np.where(truncated, rng.standard_normal(m), -np.inf)
-    L, order = ordered_cholesky(jnp.asarray(covariance), jnp.zeros(m), half_lines(lower))
+    L, order = ordered_cholesky(jnp.asarray(covariance), half_lines(lower))
     assert sorted(order.tolist()) == list(range(m))
     assert not truncated[np.asarray(order)[-2:]].any()
     np.testing.assert_allclose(L @ L.T, covariance[np.ix_(order, order)], rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(jnp.triu(L, 1), 0)
     # the least likely variable comes first
-    assert ordered_cholesky(jnp.eye(3), jnp.zeros(3), half_lines([-1.0, 2.0, -0.5]))[1].tolist() == [1, 2, 0]
+    assert ordered_cholesky(jnp.eye(3), half_lines([-1.0, 2.0, -0.5]))[1].tolist() == [1, 2, 0]
 
 
 def correlated(rho):

@@ -5,14 +5,10 @@ class, and the density of a sum of truncated normals.
 """
 
 from tggm.inference._classes import class_mean_field as class_mean_field
-from tggm.inference._common import full_limits as full_limits
 from tggm.inference._ep import ep as ep
 from tggm.inference._exact import exact as exact
-from tggm.inference._exact import pair_covariance as pair_covariance
 from tggm.inference._fourier import Sum as Sum
 from tggm.inference._fourier import log_density as log_density
-from tggm.inference._lattice import generator as generator
-from tggm.inference._lattice import next_prime as next_prime
 from tggm.inference._linear import linear_mean as linear_mean
 from tggm.inference._linear import linear_moments as linear_moments
 from tggm.inference._log_partition import Estimate as Estimate
@@ -23,11 +19,7 @@ from tggm.inference._mean_field import cyclic_moments as cyclic_moments
 from tggm.inference._mean_field import mean_field as mean_field
 from tggm.inference._orthant import Points as Points
 from tggm.inference._orthant import candidates as candidates
-from tggm.inference._orthant import log_bound as log_bound
-from tggm.inference._orthant import log_probabilities as log_probabilities
 from tggm.inference._orthant import orthant as orthant
-from tggm.inference._orthant import rounding_error as rounding_error
-from tggm.inference._orthant import shift_bound as shift_bound
 from tggm.inference._orthant import weighted_points as weighted_points
 from tggm.inference._sampling import gibbs as gibbs
 from tggm.inference._sampling import hmc as hmc

@@ -16,23 +16,28 @@ exp ψ,
     ψ(z; μ) = Σ_k ½ μ_k² − μ_k z_k + log(Φ(u_k + t_k) − Φ(l_k + t_k)),      t = −L̃z − μ,
 
 where L̃ is strictly lower triangular (the Cholesky factor with rows divided by its diagonal, minus I). Botev
-(2017) takes the μ of the saddle point min_μ max_z ψ. Both z and μ can be eliminated. With θ = −t, h the mean
-of N(θ, 1) in [l, u] and V its variance, r = h − θ, U = I + L̃ and Q = (UUᵀ)⁻¹, the saddle point is
+(2017) takes the μ of the saddle point min_μ max_z ψ. Both z and μ can be eliminated. With r(t) the mean of a
+standard normal truncated to [l + t, u + t], U = I + L̃ and B = UUᵀ − I, it is the minimum of a convex
+function,
 
-    θ + (Q − I) h = Q (θ + r) − r = 0,
+    t + B r(t) = 0,      f = ½ rᵀBr + Σ_k (t_k r_k + log(Φ(u_k + t_k) − Φ(l_k + t_k))),
 
-the minimum of a strictly convex function of h with Hessian diag(1/V − 1) + Q: mean field with unit precisions
-and couplings Q − I. The same bounded Newton steps solve it. μ = L̃ᵀ r and z = μ + r.
+whose Hessian is UUᵀ + diag(1/r' − 1): r' = 1 − V, V the variance of that normal, is between 0 and 1. A free
+variable has r = r' = 0. μ = L̃ᵀ r and z = μ + r at the saddle point.
 
-The points are those of shifted lattices (`_lattice`).
+**The points** are rank-1 lattices { i z / n mod 1 : i = 0 … n − 1 }, z an integer vector. A random shift
+makes every average over a lattice unbiased, and a few independent shifts estimate its error; the tent map
+u → 1 − |2u − 1| makes any smooth integrand periodic, so that averages converge nearly as n⁻².
 
 A. Genz, Numerical computation of multivariate normal probabilities, J. Comp. Graph. Stat. 1 (1992); Z. I.
 Botev, The normal law under linear restrictions: simulation and estimation via minimax tilting, JRSS B 79
-(2017).
+(2017); D. Nuyens and R. Cools, Fast algorithms for component-by-component construction of rank-1 lattice
+rules, Math. Comp. 75 (2006); F. Hickernell, Obtaining O(N^{−2+ε}) convergence for lattice quadrature rules,
+MCQMC (2002).
 """
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -40,28 +45,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
-from jax.scipy.special import logsumexp
-from scipy.special import stdtrit
+from numpy.typing import NDArray
 
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference._common import full_limits, restore, warn_unconverged
-from tggm.inference._lattice import EPS, generator, next_prime, tent_points
-from tggm.inference._mean_field import bounded_step
 from tggm.precision.protocol import is_concrete
 from tggm.runtime import full_precision
-from tggm.special import log_ndtr, truncated_mean
-from tggm.special.box_kernels import BoxMoments, box_moments
+from tggm.special import log_ndtr, log_ndtr_interval
+from tggm.special.box_kernels import box_moments
 from tggm.special.quantile import survival_quantile
-from tggm.special.truncated import log_mass
 
 _MAX_POINTS = 2**17  # per shift
-_USABLE = 5e-2  # error of log Z that counts as converged when no `tol` is given
-_LEAST_EFFECTIVE = 100  # number of points, effectively, below which errors are unknown: infinite
+_USABLE = 1e-2  # standard error of log Z that counts as converged when no `tol` is given
 _TINY = 1e-300
-_TILTED = 1e-6  # error of the tilt, in standard deviations, at which Newton's method ends
-_ACCEPTED = 1e-3  # largest such error of a tilt that is used: estimates are unbiased for any tilt
+_EPS = 2.0**-53
 _EPS_SINGLE = 2.0**-24
 _LAST = 1e300  # score of a free variable
 MAX_ITER = 50
@@ -94,14 +93,15 @@ def orthant(
     key : Array or int
         Random key, or a seed.
     tol : float, optional
-        Double `n_points` until the error of log Z is below `tol` on every row.
+        Double `n_points` until the standard error of log Z, the relative error of Z, is below `tol` on every
+        row.
 
     Returns
     -------
     Moments
-        With kind "estimate", and 99.9 % bounds `log_z_error` and `mean_error` from the spread over shifts and
-        rounding; infinite if few points carry the weight. A row has converged when the error of log Z is
-        below `tol` (0.05 if not given); `n_iter` counts points.
+        With kind "estimate" and `log_z_error`, one standard error. A row has converged when that is below
+        `tol` (1e-2 if not given); `n_iter` counts points. Means and variances converge at the same rate and
+        have no error estimate.
     """
     check.count("n_points", n_points)
     check.count("n_shifts", n_shifts, least=2)
@@ -123,17 +123,14 @@ def orthant(
             n_points *= 2
     limit = "" if tol is None else f" with the largest number of points ({_MAX_POINTS} per shift)"
     warn_unconverged(
-        result, f"orthant: the error of log Z is above {largest:g} on {{}} of {len(tg.rows())} rows"
+        result, f"orthant: the standard error of log Z is above {largest:g} on {{}} of {len(tg.rows())} rows"
         f"{limit}; raise `n_points` or `n_shifts`, or use ep."
     )  # fmt: skip
     return result
 
 
 class SeparatedBox(NamedTuple):
-    """A box with its variables in the order of integration, relative to one finite limit of each.
-
-    The width of a narrow box is then not rounded.
-    """
+    """A box with its variables in the order of integration."""
 
     U: Array  # (m, m) Cholesky factor of the covariance, rows divided by its diagonal
     scale: Array  # (m,) that diagonal
@@ -143,13 +140,15 @@ class SeparatedBox(NamedTuple):
     peak: Array  # logarithm of the largest weight a point can have; infinite if no tilt was found
     truncated: Array  # (m,) bool
     order: Array  # (m,) index of the variable
-    anchor: Array  # (m,) the limits, in the variables' own order and units
 
 
 class _Tilt(NamedTuple):
-    theta: Array  # (m,)
+    t: Array  # (m,)
+    r: Array  # (m,)
+    slope: Array  # (m,) r'
+    value: Array  # f
     scale: Array  # length of the next step, as a fraction of a Newton step
-    residual: Array  # largest error of an equation, relative to the standard deviation of its variable
+    residual: Array  # largest |t + B r|
     n_iter: Array
 
 
@@ -169,27 +168,19 @@ def _rows(given: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_
     log_u = jnp.log(jax.vmap(partial(tent_points, z, n))(shifts))
 
     def row(given: tuple[Array, Limits]) -> tuple[Array, ...]:
-        average = partial(_average, separate(covariance, *given), tg.precision.dense(), shifts_at_once)
+        average = partial(_average, separate(covariance, *given), shifts_at_once)
         return _pool(*(a.reshape(n_shifts, *a.shape[2:]) for a in lax.map(average, log_u)))
 
-    centre = whitened @ root
-    log_p, error, mean, var, off = lax.map(row, (centre, full_limits(tg)), batch_size=rows_at_once)
+    log_p, error, mean, var = lax.map(row, (whitened @ root, full_limits(tg)), batch_size=rows_at_once)
     points = jnp.full(len(tg), n * n_shifts, jnp.int32)
-    log_z = log_volume + log_p
-    size = jnp.abs(centre) @ jnp.abs(tg.precision.dense())  # |P| |Σ γ|, of which log_volume is a difference
-    error = error + EPS * (16 * jnp.abs(log_z) + 8 * (size * jnp.abs(centre)).sum(-1))
-    found = Moments(mean, var, log_z, error <= tol, points, "estimate", error, off)
-    found = restore(found, given)
+    found = restore(Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error), given)
     dtype = given.shift.dtype
     same: Moments = jax.tree.map(lambda a: a.astype(dtype) if a.dtype == jnp.float64 else a, found)
     return same
 
 
-def _average(box: SeparatedBox, P: Array, n_sets: int, log_u: Array) -> tuple[Array, ...]:
-    """Return results of each set of points u, given log u, (m, n_sets * n).
-
-    They are log probability, means, variances, effective number of points, and the effects of rounding.
-    """
+def _average(box: SeparatedBox, n_sets: int, log_u: Array) -> tuple[Array, Array, Array]:
+    """Return log probability, means and variances from each set of points u, given log u, (m, n_sets * n)."""
     log_w, h = conditional_draws(box, log_u)
     log_w, h = log_w.reshape(n_sets, -1), h.reshape(h.shape[0], n_sets, -1)
     top = log_w.max(-1, keepdims=True)
@@ -200,53 +191,18 @@ def _average(box: SeparatedBox, P: Array, n_sets: int, log_u: Array) -> tuple[Ar
     of_free = jnp.where(box.truncated[None, :], 0, box.U**2).sum(1)  # given the truncated variables
     var = jnp.einsum("msn,sn->sm", (h - mean.T[:, :, None]) ** 2, w) + of_free[None, :]
     back, scale = jnp.argsort(box.order), box.scale[None, :]
-    off, sd = ((h - box.mean[:, None, None]) * box.scale[:, None, None])[back], (box.U**2).sum(1) ** 0.5
-    rounded = [rounding_error(P, (sd * box.scale)[back], w[k], off[:, k]) for k in range(n_sets)]
-    moments = (mean * scale)[:, back] + box.anchor[None, :], (var * scale * scale)[:, back]
-    return log_p, *moments, 1 / (w**2).sum(-1), jnp.stack([jnp.stack(pair) for pair in rounded])
+    return log_p, (mean * scale)[:, back], (var * scale * scale)[:, back]
 
 
-def rounding_error(P: Any, sd: Any, w: Any, off: Any) -> tuple[Any, Any]:
-    """Estimate the effect of relative rounding errors of the covariance, for NumPy or JAX.
-
-    On log Pr it is ½ tr(dΣ (E[vvᵀ] − P)), v = P (h − μ), and on a mean, in standard deviations, it is bounded
-    by the spread of vᵀ dΣ v / 2. `w` are weights of points with sum one, `off` their h − μ, (m, n).
-    """
-    v = P @ off
-    first = (v * w[None, :]).sum(1)
-    spread = ((v - first[:, None]) ** 2 * w[None, :]).sum(1) ** 0.5
-    second = abs((v * w[None, :]) @ v.T - P)
-    slope, width = sd @ abs(first), sd @ spread
-    eps = 16 * EPS
-    return eps * (len(P) + sd @ second @ sd), eps * (1 + (slope + width) * width)
-
-
-def shift_bound(n_shifts: int) -> float:
-    """Return the 99.9 % bound of Student's law, in standard errors from that many shifts."""
-    return float(stdtrit(n_shifts - 1, 0.9995))
-
-
-def log_bound(relative: Any, xp: Any = jnp) -> Any:
-    """Return the bound of a logarithm for a bound of the relative error: infinite from 1 on."""
-    return xp.where(relative < 1, -xp.log1p(-xp.minimum(relative, 1 - EPS)), xp.inf)
-
-
-def _pool(log_p: Array, mean: Array, var: Array, effective: Array, rounded: Array) -> tuple[Array, ...]:
-    """Average over shifts; return log probability, its error, mean, variance, and the error of the mean."""
+def _pool(log_p: Array, mean: Array, var: Array) -> tuple[Array, ...]:
+    """Average over shifts; return log probability, its standard error, mean and variance."""
     n_shifts = log_p.shape[0]
     top = log_p.max()
     p = jnp.exp(log_p - top)
-    bound = shift_bound(n_shifts)
-    error = bound * p.std(ddof=1) / p.mean() / math.sqrt(n_shifts)
+    error = p.std(ddof=1) / p.mean() / math.sqrt(n_shifts)
     w = p / p.sum()
     pooled = w @ mean
-    off = mean - pooled[None, :]
-    var = w @ (var + off**2)
-    enough = 1 / (w**2 / effective).sum() >= _LEAST_EFFECTIVE
-    of_mean = bound * jnp.sqrt(((w[:, None] * off) ** 2).sum(0) * n_shifts / (n_shifts - 1))
-    of_mean = of_mean + jnp.sqrt(var) * rounded[:, 1].max() + 8 * EPS * jnp.abs(pooled)
-    errors = [jnp.where(enough, x, jnp.inf) for x in (log_bound(error) + rounded[:, 0].max(), of_mean)]
-    return top + jnp.log(p.mean()), errors[0], pooled, var, errors[1]
+    return top + jnp.log(p.mean()), error, pooled, w @ (var + (mean - pooled[None, :]) ** 2)
 
 
 def _portions(n_rows: int, n_shifts: int, size: int) -> tuple[int | None, int]:
@@ -261,38 +217,31 @@ def _portions(n_rows: int, n_shifts: int, size: int) -> tuple[int | None, int]:
 
 def separate(covariance: Array, mean: Array, limits: Limits) -> SeparatedBox:
     """Order the variables, factorise, and find the tilt; shapes (m, m), (m,), (m,)."""
-    finite = limits.map(jnp.isfinite)
-    anchor = lax.stop_gradient(jnp.where(finite.lower, limits.lower, limits.upper))
-    anchor = jnp.where(finite.lower | finite.upper, anchor, 0)
-    limits, mean = limits.map(lambda a: a - anchor), mean - anchor
-    L, order = ordered_cholesky(covariance, mean, limits)
+    centred = Limits(limits.lower - mean, limits.upper - mean)
+    L, order = ordered_cholesky(covariance, centred)
     scale = jnp.diagonal(L)
-    U, mean = L / scale[:, None], mean[order] / scale
-    finite, limits = (both.map(lambda a: a[order]) for both in (finite, limits))
-    # infinite limits have no derivative by the scale
-    limits = Limits(
-        *(jnp.where(f, jnp.where(f, a, 0) / scale, a) for f, a in zip(finite, limits, strict=True))
-    )
-    tilt, peak = minimax_tilt(U, mean, limits)
-    truncated = finite.lower | finite.upper
-    return SeparatedBox(U, scale, mean, limits, tilt, peak, truncated, order, anchor)
+    U = L / scale[:, None]
+    bounds = centred.map(lambda a: a[order] / scale)
+    truncated = jnp.isfinite(bounds.lower) | jnp.isfinite(bounds.upper)
+    return SeparatedBox(U, scale, mean[order] / scale, bounds, *minimax_tilt(U, bounds), truncated, order)
 
 
-def ordered_cholesky(covariance: Array, mean: Array, limits: Limits) -> tuple[Array, Array]:
+def ordered_cholesky(covariance: Array, limits: Limits) -> tuple[Array, Array]:
     """Return L with L Lᵀ = Σ[order][:, order], and the order of integration, (m,) indices of variables.
 
     At each step the variable with the smallest probability to be in its interval, given that the earlier ones
     are at their truncated means, is taken next (Gibson, Glasbey and Elston, 1994): the first integrals then
-    carry most of the variation. Free variables come last.
+    carry most of the variation. Free variables come last. `limits` are those of h minus its mean.
     """
     m = covariance.shape[0]
     free = ~(jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper))
-    fixed = lax.stop_gradient(limits)
+    zero, one = jnp.zeros(m, covariance.dtype), jnp.ones(m, covariance.dtype)
 
     def step(k: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
         columns, order, left, var, drift = state
         root = jnp.sqrt(var)
-        _, sides = box_moments(*lax.stop_gradient((drift, root)), *fixed)
+        low, high = (limits.lower - drift) / root, (limits.upper - drift) / root
+        _, sides = box_moments(zero, one, low, high)
         score = jnp.where(free, _LAST, sides.log_mass)
         p = jnp.argmin(jnp.where(left, score, jnp.inf)).astype(jnp.int32)
         column = covariance[p] - columns[:, p] @ columns
@@ -302,68 +251,55 @@ def ordered_cholesky(covariance: Array, mean: Array, limits: Limits) -> tuple[Ar
         return columns.at[k].set(column), order.at[k].set(p), left.at[p].set(False), var, drift
 
     first = jnp.zeros_like(covariance), jnp.zeros(m, jnp.int32), jnp.ones(m, bool)
-    columns, order, *_ = lax.fori_loop(0, m, step, (*first, jnp.diagonal(covariance), mean))
+    columns, order, *_ = lax.fori_loop(0, m, step, (*first, jnp.diagonal(covariance), zero))
     return columns.T[order], order
 
 
-def minimax_tilt(U: Array, mean: Array, limits: Limits) -> tuple[Array, Array]:
+def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
     """Return the tilt μ of the saddle point, shape (m,), and ψ there, the largest value that any point has.
 
     If Newton's method does not reach the saddle point, μ is zero, which is always valid, and ψ infinite.
     """
-    eye, ones = jnp.eye(U.shape[0], dtype=U.dtype), jnp.ones_like(mean)
+    eye = jnp.eye(U.shape[0], dtype=U.dtype)
+    B = U @ U.T - eye
+    nearest = jnp.clip(jnp.zeros_like(limits.lower), limits.lower, limits.upper)
+    tol = 1e-6 * (1 + jnp.abs(nearest).max())  # the estimate is unbiased for any tilt
 
-    def equations(theta: Array, r: Array, U: Array) -> Array:
-        root = triangular_solve(U, eye, left_side=True, lower=True, unit_diagonal=True)
-        return root.T @ (root @ (theta + r)) - r
-
-    fixed = lax.stop_gradient((U, mean, limits))
-
-    def evaluate(theta: Array) -> tuple[BoxMoments, Array]:
-        _, s = box_moments(fixed[1] + theta, ones, *fixed[2])
-        return s, equations(theta, s.mean, fixed[0])
-
-    def solve(s: BoxMoments, F: Array) -> Array:
-        root = triangular_solve(fixed[0], jnp.diag(jnp.sqrt(s.var)), left_side=True, lower=True)
-        G = cholesky(jnp.diag(1 - jnp.minimum(s.var, 1)) + root.T @ root)
-        w = triangular_solve(G, -(jnp.sqrt(s.var) * F)[:, None], left_side=True, lower=True)
-        return jnp.sqrt(s.var) * triangular_solve(G, w, left_side=True, lower=True, transpose_a=True)[:, 0]
+    def evaluate(t: Array) -> tuple[Array, ...]:
+        _, s = box_moments(-t, jnp.ones_like(t), *limits)
+        Br = B @ s.mean
+        value, slope = 0.5 * s.mean @ Br + (t * s.mean + s.log_mass).sum(), jnp.clip(1 - s.var, 0, 1)
+        # ignore equations in which r does not depend on t
+        return s.mean, slope, value, jnp.where(slope > 0, jnp.abs(t + Br), 0).max()
 
     def unfinished(state: _Tilt) -> Array:
-        return (state.residual > _TILTED) & (state.n_iter < MAX_ITER)
+        return (state.residual > tol) & (state.n_iter < MAX_ITER)
 
     def step(state: _Tilt) -> _Tilt:
-        s, F = evaluate(state.theta)
-        delta = state.scale * solve(s, F)
-        move = bounded_step(delta, s.var, jnp.zeros_like(delta), ones, Limits(-s.low, s.high))
-        s_new, F_new = evaluate(state.theta + move)
-        path = move + s_new.mean - s.mean
-        slope, new_slope = F @ path, F_new @ path
-        good = new_slope <= -0.5 * slope  # false for NaN
-        shrink = jnp.clip(-slope / (new_slope - slope), 0.1, 0.5)
-        scale = jnp.where(good, jnp.minimum(1, 2 * state.scale), state.scale * shrink)
-        residual = jnp.where(good, jnp.abs(F_new * jnp.sqrt(s_new.var)).max(), state.residual)
-        return _Tilt(jnp.where(good, state.theta + move, state.theta), scale, residual, state.n_iter + 1)
+        F = jnp.where(state.slope > 0, state.t + B @ state.r, 0)
+        S = jnp.sqrt(state.slope)
+        G = cholesky(eye + S[:, None] * B * S[None, :])
+        w = triangular_solve(G, -(S * F)[:, None], left_side=True, lower=True)
+        w = triangular_solve(G, w, left_side=True, lower=True, transpose_a=True)[:, 0]
+        trial = state.t - state.scale * (F + B @ (S * w))
+        r, slope, value, residual = evaluate(trial)
+        better = value <= state.value + 1e-12 * jnp.abs(state.value)
+        new = _Tilt(trial, r, slope, value, state.scale, residual, state.n_iter)
+        old = state._replace(scale=state.scale / 4)
+        grown = jnp.minimum(1, 2 * state.scale)
+        kept = _Tilt(*(jnp.where(better, x, y) for x, y in zip(new._replace(scale=grown), old, strict=True)))
+        return kept._replace(n_iter=state.n_iter + 1)
 
-    start = _Tilt(jnp.zeros_like(mean), ones[0], jnp.inf * ones[0], jnp.int32(0))
-    end = lax.while_loop(unfinished, step, lax.stop_gradient(start))
-    reached, (s, _) = end.residual <= _ACCEPTED, evaluate(end.theta)
-    # the derivative of the solution is that of one more Newton step
-    r = _excess(mean, limits, end.theta, s.mean)
-    F = equations(end.theta, r, U)
-    theta = end.theta + solve(s, F - lax.stop_gradient(F)) / s.var
-    r = _excess(mean, limits, theta, s.mean)
-    tilt = jnp.where(reached, U.T @ r - r, 0)
-    peak = s.log_mass.sum() - (tilt * (tilt / 2 + s.mean)).sum()
-    slack = 2 * _ACCEPTED**2 + 1e-14 * (tilt * tilt + jnp.abs(tilt * s.mean)).sum()
-    return tilt, jnp.where(reached, peak + slack, jnp.inf)
-
-
-def _excess(mean: Array, limits: Limits, theta: Array, value: Array) -> Array:
-    """Return `value` with the derivatives of r, the mean in the box less the mean without it."""
-    centre = mean + theta
-    r = truncated_mean(centre, jnp.ones_like(centre), *limits) - centre
-    return value + (r - lax.stop_gradient(r))
+    t = -nearest * (1 - 1 / jnp.diagonal(B + eye))
+    r, slope, value, residual = evaluate(t)
+    start = _Tilt(t, r, slope, value, jnp.ones_like(value), residual, jnp.int32(0))
+    end = lax.while_loop(unfinished, step, start)
+    reached = (end.residual <= tol) & jnp.isfinite(end.value)
+    tilt = jnp.where(reached, U.T @ end.r - end.r, 0)
+    # ψ is concave in z: near its maximum its error is the squared residual
+    mass = end.value - (0.5 * B @ end.r + end.t) @ end.r
+    peak = mass - (tilt * (tilt / 2 + end.r)).sum() + 1e-6
+    return tilt, jnp.where(reached, peak, jnp.inf)
 
 
 def conditional_draws(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Array]:
@@ -376,23 +312,21 @@ def conditional_draws(box: SeparatedBox, log_u: Array, total: Any = None) -> tup
 
     def variable(state: Any, given: Any) -> tuple[Any, Array]:
         Z, log_w, k = state
-        row, mean, lower, upper, tilt, truncated, log_u_k = given
-        drift = mean + row @ Z
-        centre = drift + tilt
-        inside = log_mass(*jnp.broadcast_arrays(centre, lower, upper))
-        low, high = lower - centre, upper - centre
-        z = jnp.where(truncated, _interval_quantile(low, high, inside, log_u_k) + tilt, 0)
-        log_w = log_w + jnp.where(truncated, inside + tilt * (tilt / 2 - z), 0).astype(log_w.dtype)
+        row, lower, upper, tilt, truncated, log_u_k = given
+        drift = row @ Z
+        low, high = lower - drift - tilt, upper - drift - tilt
+        log_mass = log_ndtr_interval(low, high)
+        z = jnp.where(truncated, _interval_quantile(low, high, log_mass, log_u_k) + tilt, 0)
+        log_w = log_w + jnp.where(truncated, log_mass + tilt * (tilt / 2 - z), 0).astype(log_w.dtype)
         return (lax.dynamic_update_index_in_dim(Z, z, k, 0), log_w, k + 1), drift + z
 
     start = (jnp.zeros_like(log_u), jnp.zeros_like(log_u[0], dtype=total), jnp.int32(0))
-    given = (below, box.mean, *box.limits, box.tilt, box.truncated, log_u)
+    given = (below, *box.limits, box.tilt, box.truncated, log_u)
     (_, log_w, _), h = lax.scan(variable, start, given)
-    return log_w, h
+    return log_w, h + box.mean[:, None]
 
 
-@jax.custom_jvp
-def _interval_quantile(low: Array, high: Array, inside: Array, log_u: Array) -> Array:
+def _interval_quantile(low: Array, high: Array, log_mass: Array, log_u: Array) -> Array:
     """Return the quantile of a standard normal in [low, high], to the rounding error of the larger limit.
 
     The box is mirrored so that a is the limit nearer to zero; the quantile is exceeded with probability Φ(−a)
@@ -403,52 +337,73 @@ def _interval_quantile(low: Array, high: Array, inside: Array, log_u: Array) -> 
     a = jnp.where(flipped, -high, low)
     u = jnp.exp(log_u)
     log_tail = log_ndtr(-a)
-    share = jnp.where(flipped, 1 - u, u) * jnp.exp(jnp.minimum(inside - log_tail, 0))
-    x = survival_quantile(-(log_tail + jnp.log1p(-jnp.minimum(share, 1 - EPS))))
+    share = jnp.where(flipped, 1 - u, u) * jnp.exp(jnp.minimum(log_mass - log_tail, 0))
+    x = survival_quantile(-(log_tail + jnp.log1p(-jnp.minimum(share, 1 - _EPS))))
     return jnp.clip(jnp.where(flipped, -x, x), low, high)
 
 
-@_interval_quantile.defjvp
-def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
-    low, high, u, z = *primals[:2], jnp.exp(primals[3]), _interval_quantile(*primals)
-    parts = ((1 - u, low, tangents[0]), (u, high, tangents[1]))  # φ(z) dz = (1 − u) φ(l) dl + u φ(h) dh
-    change = [share * jnp.exp(jnp.minimum((z - a) * (z + a) / 2, 600)) * da for share, a, da in parts]
-    return z, change[0] + change[1]
+@lru_cache(maxsize=64)
+def generator(n: int, dim: int) -> NDArray[np.float64]:
+    r"""Return the generating vector z / n of a lattice of n points, n prime.
 
+    Each component minimises, given the earlier ones, the squared worst-case error
 
-@partial(jax.jit, static_argnames=("n", "n_shifts"))
-@full_precision
-def log_probabilities(
-    covariance: Array, mean: Array, limits: Limits, z: Array, key: Array, n: int, n_shifts: int
-) -> tuple[Array, Array]:
-    """Return log probabilities of boxes, (rows,), differentiable, and their 99.9 % bounds of error.
+    .. math::
+        e^2(z) = -1 + \frac1n \sum_{i<n} \prod_j (1 + \gamma_j\, 2\pi^2 B_2(\{i z_j / n\})),
+        \qquad \gamma_j = j^{-2},\quad B_2(x) = x^2 - x + \tfrac16.
 
-    Shapes are (rows, m, m) and (rows, m). Tilts and points are differentiated, too, so that derivatives are
-    those of the estimate itself.
+    In powers of a primitive root the sums over i for all candidates z are one cyclic correlation: a Fourier
+    transform of length n − 1 per component, O(dim n log n) in all.
     """
-    m = mean.shape[1]
-    log_u = jnp.log(tent_points(z, n, jax.random.uniform(key, (n_shifts, m), dtype=mean.dtype)))
-    sets = jnp.moveaxis(log_u.reshape(m, n_shifts, n), 1, 0)
+    powers = _powers_of_primitive_root(n)
+    x = powers / n
+    kernel = 2 * np.pi**2 * (x * x - x + 1 / 6)
+    spectrum = np.fft.rfft(kernel)
+    product = np.ones(n - 1)  # over components so far, at point i = powers[a]
+    z = np.empty(dim, dtype=np.int64)
+    for j in range(dim):
+        weight = 1 / (j + 1) ** 2
+        score = np.fft.irfft(np.conj(np.fft.rfft(product)) * spectrum, n - 1)
+        best = 0 if j == 0 else int(np.argmin(score[: max(1, (n - 1) // 2)]))  # z and n − z are equally good
+        z[j] = powers[best]
+        product *= 1 + weight * np.roll(kernel, -best)
+        product /= product.mean()
+    return z / n
 
-    @jax.checkpoint
-    def row(given: tuple[Array, Array, Limits]) -> tuple[Array, Array]:
-        box = separate(*given)
-        log_w, h = lax.map(jax.checkpoint(lambda log_u: conditional_draws(box, log_u)), sets)
-        log_p = logsumexp(log_w, axis=1) - math.log(n)
-        weights = jnp.exp(log_w - logsumexp(log_w, axis=1, keepdims=True))
-        off, back = (h - box.mean[None, :, None]) * box.scale[None, :, None], jnp.argsort(box.order)
-        P = jnp.linalg.inv(given[0])
-        sd = jnp.sqrt(jnp.diagonal(given[0]))
-        rounded = [rounding_error(P, sd, weights[k], off[k][back]) for k in range(n_shifts)]
-        empty = jnp.zeros((n_shifts, m), mean.dtype)
-        effective = 1 / (weights**2).sum(1)
-        both = jnp.stack([jnp.stack(pair) for pair in rounded])
-        error = _pool(*lax.stop_gradient((log_p, empty, empty, effective, both)))[1]
-        value = logsumexp(log_p) - math.log(n_shifts)
-        return value, error + 16 * EPS * jnp.abs(lax.stop_gradient(value))
 
-    found: tuple[Array, Array] = lax.map(row, (covariance, mean, limits))
-    return found
+def _powers_of_primitive_root(n: int) -> NDArray[np.int64]:
+    """Return g⁰, g¹, …, gⁿ⁻² mod n for the least primitive root g of the prime n."""
+    for g in range(1, n):
+        powers = np.empty(n - 1, dtype=np.int64)
+        value = 1
+        for a in range(n - 1):
+            powers[a] = value
+            value = value * g % n
+            if value == 1:
+                break
+        if a == n - 2 and value == 1:
+            return powers
+    raise ValueError(f"`n` must be prime; got {n}.")
+
+
+def next_prime(n: int) -> int:
+    """Return the least prime not below n, at least 3."""
+    n = max(n, 3)
+    while any(n % k == 0 for k in range(2, int(n**0.5) + 1)):
+        n += 1
+    return n
+
+
+def tent_points(z: Array, n: int, shifts: Array, first: Array | float = 0.0) -> Array:
+    """Return n points of the lattice `z` from index `first` on, under each shift, after the tent map.
+
+    Shifts, (s, dim), are uniform on the unit cube. The points, (dim, s * n), are in the open interval (0, 1)
+    and sorted by shift.
+    """
+    steps = z[:, None] * (first + jnp.arange(n, dtype=z.dtype))[None, :]
+    u = steps[:, None, :] + shifts.T[:, :, None]
+    u = 1 - jnp.abs(2 * (u - jnp.floor(u)) - 1)
+    return jnp.clip(u, _EPS, 1 - _EPS).reshape(len(z), -1)
 
 
 class Points(NamedTuple):
@@ -498,7 +453,7 @@ def _portion(
     """Compute some points of every shift of the lattice: weights (shifts, n) and places (shifts, n, m)."""
     n_shifts, m = shift.shape
     u = tent_points(z, PORTION, shift, first).astype(box.U.dtype)
-    least = _EPS_SINGLE if u.dtype == jnp.float32 else EPS
+    least = _EPS_SINGLE if u.dtype == jnp.float32 else _EPS
     log_w, h = conditional_draws(box, jnp.log(jnp.clip(u, least, 1 - least)), z.dtype)
     h = _reorder(box, limits, h.astype(z.dtype), noise)
     return log_w.reshape(n_shifts, PORTION), h.reshape(m, n_shifts, PORTION).transpose(1, 2, 0)
@@ -513,7 +468,7 @@ def _reorder(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array
         return h + jnp.where(free, box.U.astype(z.dtype) @ z, 0)
 
     h = lax.cond(box.truncated.all(), lambda h: h, complete, h)  # `h` has the means of free variables
-    h = (h * box.scale[:, None].astype(h.dtype))[jnp.argsort(box.order)] + box.anchor[:, None]
+    h = (h * box.scale[:, None].astype(h.dtype))[jnp.argsort(box.order)]
     return jnp.clip(h, limits.lower[:, None], limits.upper[:, None])
 
 
@@ -524,9 +479,9 @@ def candidates(covariance: Array, mean: Array, limits: Limits, key: Array, n: in
     A point is accepted with the probability weight / largest weight (Botev, 2017); without a bound, never.
     """
     points, noise, coin = jax.random.split(key, 3)
-    u = jax.random.uniform(points, (mean.shape[0], n), dtype=mean.dtype, minval=EPS)
+    u = jax.random.uniform(points, (mean.shape[0], n), dtype=mean.dtype, minval=_EPS)
     box = separate(covariance, mean, limits)
     log_w, h = conditional_draws(box, jnp.log(u))
-    chance = jnp.log(jax.random.uniform(coin, (n,), dtype=mean.dtype, minval=EPS))
+    chance = jnp.log(jax.random.uniform(coin, (n,), dtype=mean.dtype, minval=_EPS))
     h = _reorder(box, limits, h, noise)
     return h.T, chance <= log_w - box.peak
