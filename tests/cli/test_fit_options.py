@@ -18,7 +18,7 @@ from tggm.cli.training import (
     split,
     split_rows,
 )
-from tggm.report.scores import figures_table, hint
+from tggm.report.scores import hint
 from tggm.tables import Target
 from tggm.training.loop import Trace
 
@@ -64,11 +64,6 @@ def test_the_hint_compares_with_a_linear_model():
     assert "is as good" in hint(figures(0.5, 0.49, "log_loss", "ece"))
     assert hint(figures(0.4, 0.5, "log_loss", "ece")) == ""
     assert hint({"model": {}}) == ""
-
-
-def test_figures_have_the_columns_that_all_models_have():
-    shown = figures_table(figures(1.0, 2.0))
-    assert ("RMSE" in shown, "R²" in shown) == (True, False)
 
 
 def test_dates_are_copied(tmp_path, capsys):

@@ -14,7 +14,6 @@ import pytest
 import uvicorn
 from numpy.testing import assert_allclose
 
-from tests.cli.commands import complaint
 from tests.deployment.fits import table, table_model
 from tggm import load, save
 from tggm.cli import server
@@ -175,12 +174,6 @@ def test_thirty_parallel_clients_get_answers_and_some_may_disconnect(address, mo
         assert_allclose(json.loads(content)["mean"], expected, rtol=1e-7)
     out, err = capsys.readouterr()
     assert out + err == ""
-
-
-def test_a_missing_model_is_one_sentence(capsys, tmp_path):
-    assert "there is no model file" in complaint(capsys, "serve", str(tmp_path / "no.tggm"))
-    (tmp_path / "bad.tggm").write_text("nothing")
-    assert "not a usable model file" in complaint(capsys, "serve", str(tmp_path / "bad.tggm"))
 
 
 @pytest.mark.parametrize("named", ["127.0.0.1:80", "[::1]:8000", "localhost", "box:1", "10.0.0.3"])

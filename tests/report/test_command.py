@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 
-from tests.cli.commands import complaint
 from tggm.cli import run
 
 
@@ -50,19 +49,3 @@ def test_the_page_uses_the_names_of_the_table(folder, capsys):
     assert "columns left out</dt><dd>street: " in origin
     assert re.search(r"date of this page</dt><dd>\d{4}-\d\d-\d\d", origin)
     assert "1 rows without a target left out" in origin
-
-
-def test_errors_are_one_sentence(folder, capsys):
-    words = ["report", f"{folder}/m.tggm", f"{folder}/houses.csv"]
-    message = complaint(capsys, *words, "-o", f"{folder}/x.html", "--interval", "90")
-    assert "--interval: must be a probability such as 0.9; got '90'." in message
-    assert not (folder / "x.html").exists()
-    assert "exists already; pass --force" in complaint(capsys, *words, "-o", f"{folder}/m.tggm")
-
-
-def test_the_page_can_be_written_to_standard_output(folder, capfdbinary, monkeypatch):
-    monkeypatch.setattr("tggm.report.render_report", lambda model, X, y, **words: "<!DOCTYPE html>é")
-    assert run(["report", str(folder / "m.tggm"), str(folder / "houses.csv"), "-o", "-", "--quiet"]) == 0
-    out, err = capfdbinary.readouterr()
-    assert out == "<!DOCTYPE html>é".encode()
-    assert err == b""

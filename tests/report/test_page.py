@@ -224,16 +224,6 @@ def test_tables_sort_both_ways(opened, kind, table, column):
     assert page.messages() == []
 
 
-@BROWSER
-@KINDS
-def test_every_figure_has_an_accessible_name(opened, kind):
-    page = opened(kind, 1200)
-    tree = page.send("Accessibility.getFullAXTree")["nodes"]
-    pictures = [n for n in tree if n.get("role", {}).get("value") in ("image", "img", "graphics-document")]
-    named = [n for n in pictures if len(n["name"]["value"]) > 30]
-    assert len(named) == page.ask("document.images.length")
-
-
 # texts that exceed their cell by more than a pixel
 OVERFLOWS = """
 Array.from(document.querySelectorAll("th, td, dt, dd"), outer => {

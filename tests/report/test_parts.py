@@ -9,13 +9,13 @@ import pytest
 from scipy import sparse, stats
 from sklearn import metrics
 
-from tggm import TGGMClassifier, TGGMRegressor
+from tggm import TGGMRegressor
 from tggm.data.standardise import Columns
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.report._case import Case, Feature, examine
 from tggm.report._effects import effect
 from tggm.report._page import Cell, number, numeric_columns, picture
-from tggm.report._sections import class_calibration, confidence_verdict, coverage_verdict, verdict
+from tggm.report._sections import confidence_verdict, coverage_verdict, verdict
 from tggm.report.scores import (
     REMEDY,
     by_group,
@@ -182,10 +182,9 @@ class Known(TGGMRegressor):
         return GaussianMixture(self.predict(X)[None], np.full((1, len(X)), 4.0))
 
 
-def case(X, y, features, model=None):
+def case(X, y, features):
     """Return a case of arrays; numbers of rows, names and baselines do not matter."""
-    names = [f"x{j}" for j in range(X.shape[1])]
-    model = Known() if model is None else model
+    names, model = [f"x{j}" for j in range(X.shape[1])], Known()
     return Case(model, model, X, X, np.asarray(y), np.arange(len(X)), len(X), "y", features, names, None)
 
 
@@ -279,13 +278,3 @@ def test_long_tick_labels_do_not_touch():
 def test_a_column_of_numbers_and_gaps_is_numeric():
     gap = Cell("")
     assert numeric_columns([[number(1), number(2), Cell("x")], [number(2), gap, gap]]) == [True, True, False]
-
-
-def test_reliability_diagrams_allow_probabilities_at_the_edges_of_bins():
-    """Let all rows of a bin be at its edge, where the bars must count the same rows as the points."""
-    model, p = TGGMClassifier(), [[0.6, 0.2, 0.2], [0.8, 0.1, 0.1], [0.2, 0.4, 0.4], [1, 0.0, 0.0]]
-    model.classes_ = np.array(["a", "b", "c"])
-    with np.errstate(divide="ignore"):
-        model.predict_log_proba = lambda X: np.log(p)
-        found = class_calibration(case(np.zeros((4, 4)), ["a", "a", "c", "a"], (), model))
-    assert "<img" in found["figure"]

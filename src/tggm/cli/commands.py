@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tggm.cli.files import (
     INTERRUPTED,
@@ -18,9 +18,6 @@ from tggm.cli.files import (
     table_bytes,
     write_result,
 )
-
-if TYPE_CHECKING:
-    from tggm.cli.training import FitResult
 
 OPPONENTS = ("naive", "linear", "hgb", "catboost")  # of `tggm compare`
 
@@ -42,16 +39,15 @@ def fit(given: Any) -> int | None:
     from tggm.cli.training import fit_folder, fit_table
 
     if os.path.isdir(given.data):
-        result = fit_folder(given.data, given)
+        model, content, test, facts = fit_folder(given.data, given)
     else:
-        result = fit_table(read_data(given, given.missing), given)
-    model, to_stream = result.model, given.output == STREAM
-    write_result(given.output, result.content)
-    if given.test_output is not None and result.test is not None:
-        held = {name: result.test.words(name) for name in result.test.names}
+        model, content, test, facts = fit_table(read_data(given, given.missing), given)
+    to_stream = given.output == STREAM
+    write_result(given.output, content)
+    if given.test_output is not None and test is not None:
+        held = {name: test.words(name) for name in test.names}
         write_result(given.test_output, table_bytes(given.test_output, held, given.escape_formulas))
     if not given.quiet or (given.json and not to_stream):
-        facts = _facts(result, given.output)
         text = json.dumps(facts, indent=1) if given.json else _summary(facts)
         (say if to_stream else print)(text)
     if not (model.interrupted_ or interruption.asked):
@@ -62,19 +58,6 @@ def fit(given: Any) -> int | None:
         so_far = "best model so far" if model.interrupted_ else "whole model"
         say(f"interrupted: the {so_far} is written")
     return INTERRUPTED
-
-
-def _facts(result: "FitResult", output: str) -> dict[str, Any]:
-    model, record = result.model, result.record
-    return {
-        "model": output, "task": result.target.task, "target": result.target.name, "rows": record.rows,
-        "held_out": record.held_out, "columns": [column.name for column in model.table_.columns_],
-        "hidden": model.layers_, "members": model.n_members, "epochs": model.n_iter_,
-        "parameters": model.n_parameters_, "seconds": round(record.seconds, 3), "seed": record.seed,
-        "interrupted": bool(model.interrupted_), "figures": record.figures, "notes": result.notes,
-        "positive": record.positive,
-        "support": None if model.fitted_.support is None else str(model.fitted_.support),
-    }  # fmt: skip
 
 
 def _summary(facts: dict[str, Any]) -> str:

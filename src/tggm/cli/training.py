@@ -14,7 +14,7 @@ from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,18 +50,8 @@ OPTIONS = ("hidden", "members", "epochs", "guarantee", "groups", "checkpoint", "
 NAMES = {"n_members": "--members", "max_epochs": "--epochs", "support": "--lower and --upper"} | {
     name: f"--{name}" for name in OPTIONS
 }
+Fit = tuple[Any, bytes, Table | None, dict[str, Any]]  # model, content of its file, held-out rows, facts
 FIXED = {"checkpoint", "network", "random_state", "verbose", *CHOICES}  # not set by --set
-
-
-class FitResult(NamedTuple):
-    """A fitted model, the content of its file, the held-out rows and the notes for the user."""
-
-    model: Any
-    target: Target
-    record: FitRecord
-    content: bytes
-    test: Table | None
-    notes: list[str]
 
 
 # ---- settings --------------------------------------------------------------------------------------------
@@ -208,7 +198,7 @@ def split_rows(
 # ---- fits ------------------------------------------------------------------------------------------------
 
 
-def fit_table(table: Table, options: Namespace) -> FitResult:
+def fit_table(table: Table, options: Namespace) -> Fit:
     """Fit to a part of the rows of a table in memory, and compute scores on the others."""
     target, reason = find_target(table, options)
     rows = table.take(target.known(table))
@@ -218,7 +208,8 @@ def fit_table(table: Table, options: Namespace) -> FitResult:
     labels, count = np.unique(y, return_counts=True)
     place = positive_class(labels if target.is_class else (), count, options.positive)
     progress = Progress(options.quiet, y[train])
-    progress.say(_start_message(target, reason, f"{len(train)} rows to train on, {len(test)} held out{how}"))
+    parts = f"{len(train)} rows to train on, {len(test)} held out{how}"
+    progress.say(f"{target.task} of {target.name!r} ({reason}): {parts}")
     progress.note([f"{target.name}: {without} rows without a target left out"] * bool(without))
     inputs, options = input_columns(rows, options), resolve_columns(rows, options)
     side = sides_of(rows.take(train), options.censored, target)
@@ -232,7 +223,7 @@ def fit_table(table: Table, options: Namespace) -> FitResult:
     return _result(model, target, *found, place, begin, progress, options)
 
 
-def fit_folder(path: str, options: Namespace) -> FitResult:
+def fit_folder(path: str, options: Namespace) -> Fit:
     """Fit to the rows of a folder of Parquet files; rows are held out by a hash of their numbers."""
     if (options.groups, options.test_groups, options.test_last, options.censored) != (None,) * 4:
         raise CommandError(
@@ -272,7 +263,8 @@ def fit_folder(path: str, options: Namespace) -> FitResult:
     labels, count = np.unique(y, return_counts=True)
     place = positive_class(labels if target.is_class else (), count, options.positive)
     progress = Progress(options.quiet, y)
-    progress.say(_start_message(target, reason, f"{len(folder)} rows in {len(folder.files.groups)} groups"))
+    size = f"{len(folder)} rows in {len(folder.files.groups)} groups"
+    progress.say(f"{target.task} of {target.name!r} ({reason}): {size}")
     progress.note(transformer.notes_)
     progress.note([f"{name}: left out, {why}" for name, why in transformer.left_out_.items()])
     begin = time.perf_counter()
@@ -283,14 +275,10 @@ def fit_folder(path: str, options: Namespace) -> FitResult:
     return _result(model, target, *found, place, begin, progress, options)
 
 
-def _start_message(target: Target, reason: str, summary: str) -> str:
-    return f"{target.task} of {target.name!r} ({reason}): {summary}"
-
-
 def _result(
     model: "BaseEstimator", target: Target, source: str, X: Table, y: NDArray[Any], groups: Any,
     rows: int, test: Table | None, place: int | None, begin: float, progress: "Progress", options: Namespace,
-) -> FitResult:  # fmt: skip
+) -> Fit:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return the result."""
     features, figures = training_features(model.table_, X, y, target.is_class, groups), {}
     with warnings.catch_warnings():
@@ -304,8 +292,16 @@ def _result(
     positive = None if place is None else str(model.classes_[place])
     held = 0 if test is None else len(test)
     record = FitRecord(source, rows, held, options.seed, seconds, figures, positive)
-    content = model_file(model, baselines, record)
-    return FitResult(model, target, record, content, test, progress.notes)
+    support = model.fitted_.support
+    facts = {
+        "model": options.output, "task": target.task, "target": target.name, "rows": rows, "held_out": held,
+        "columns": [column.name for column in model.table_.columns_], "hidden": model.layers_,
+        "members": model.n_members, "epochs": model.n_iter_, "parameters": model.n_parameters_,
+        "seconds": round(seconds, 3), "seed": options.seed, "interrupted": bool(model.interrupted_),
+        "figures": figures, "notes": progress.notes, "positive": positive,
+        "support": None if support is None else str(support),
+    }  # fmt: skip
+    return model, model_file(model, baselines, record), test, facts
 
 
 def encoding_notes(model: "BaseEstimator", table: Table) -> list[str]:

@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from tggm.arrays import Bools, Floats
 from tggm.plotting import models, predictions
-from tggm.plotting.canvas import GREY, MODEL, axes_or_new
+from tggm.plotting.canvas import MODEL, axes_or_new
 from tggm.report._case import Case, Feature, sample
 from tggm.report._effects import Effect, effect, plot_effect
 from tggm.report._page import Cell, number, percent, picture
@@ -15,10 +14,6 @@ from tggm.report.scores import MEASURES, by_group, coverage, drift_warnings, sho
 from tggm.tables import Table
 from tggm.tables.baselines import BINS, calibration_error, scores
 
-CARDS = {
-    "rmse": "", "log_density": "", "crps": "", "cover90": "should be near 90 %", "accuracy": "",
-    "log_loss": "", "ece": "0 if probabilities equal frequencies",
-}  # fmt: skip
 BASELINES = {"model": "this model", "linear": "linear", "naive": "naive"}
 DRAWN_ROWS = 400  # in a scatter plot
 DRAWN_CLASSES = 20  # a larger confusion matrix is not readable
@@ -37,15 +32,8 @@ def quality(case: Case) -> Context:
     """Compare scores of the model and of the baselines."""
     predicted, named = case.predictions.items(), case.positive_name
     found = {BASELINES[name]: scores(p, case.outcome, None, case.positive) for name, p in predicted}
-    own, others = found["this model"], {name: of for name, of in found.items() if name != "this model"}
-    cards = [
-        (_score(key, own[key]).text, MEASURES[key][0],
-         remark or ", ".join(f"{name} {_score(key, of[key]).text}" for name, of in others.items()))
-        for key, remark in CARDS.items() if key in own
-    ]  # fmt: skip
     warnings = drift_warnings(case.model, case.X, case.names)
     return {
-        "cards": cards,
         "verdicts": [
             verdict(case.log_score() - case.log_score(name), BASELINES[name])
             for name in case.predictions if name != "model"
@@ -54,9 +42,9 @@ def quality(case: Case) -> Context:
         "head": ["score", *found, "better"],
         "rows": [
             [title(key, named), *(_score(key, of[key]) for of in found.values()), MEASURES[key][2]]
-            for key in own
+            for key in found["this model"]
         ],
-        "compared": bool(others),
+        "compared": len(found) > 1,
     }  # fmt: skip
 
 
@@ -196,13 +184,9 @@ def class_calibration(case: Case) -> Context:
         from sklearn.calibration import CalibrationDisplay
 
         axes_or_new(ax)
-        shown = CalibrationDisplay.from_predictions(
+        CalibrationDisplay.from_predictions(
             right, confidence, n_bins=BINS, pos_label=True, name=f"ECE {ece:.4f}", ax=ax, color=MODEL
         )
-        edges = np.linspace(0, 1, BINS + 1)[1:-1]
-        count = np.unique(np.searchsorted(edges, confidence), return_counts=True)[1]  # rows of each point
-        bars = [q / count for q in stats.binom.interval(0.95, count, shown.prob_pred)]
-        ax.vlines(shown.prob_pred, *bars, color=GREY, linewidth=5, alpha=0.35, label="95 % if calibrated")
         ax.set(xlabel="probability of the predicted class", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1))
         ax.legend(frameon=False, loc="upper left")
 

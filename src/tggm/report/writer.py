@@ -1,8 +1,4 @@
-"""One self-contained HTML page about a fitted model and its performance on labelled rows.
-
-`write_report(model, X, y, "report.html")` needs matplotlib and jinja2 (``pip install tggm[report]``); the
-page needs only a browser, and no network.
-"""
+"""Make the sections of a report, and write the page."""
 
 import os
 from collections.abc import Sequence
