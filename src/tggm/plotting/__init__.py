@@ -7,7 +7,6 @@ classifiers use scikit-learn's `sklearn.metrics.ConfusionMatrixDisplay`,
 `sklearn.calibration.CalibrationDisplay` and `sklearn.inspection.DecisionBoundaryDisplay`.
 """
 
-from tggm.plotting.models import plot_importances
-from tggm.plotting.predictions import plot_calibration, plot_fan, plot_predicted
+from tggm.plotting.predictions import plot_calibration, plot_fan, plot_importances, plot_predicted
 
 __all__ = ["plot_calibration", "plot_fan", "plot_importances", "plot_predicted"]

@@ -1,4 +1,4 @@
-"""Plots of predictive distributions of one output: their position, and whether they are calibrated.
+"""Plots of importances and of predictive distributions: their position, and whether they are calibrated.
 
 If y is drawn from the predicted distribution F, then F(y) is uniform on [0, 1] (the probability integral
 transform, PIT), and a central interval of probability p contains a fraction p of the observations. Where
@@ -6,7 +6,7 @@ single values have a probability, the transform is drawn between P(Y < y) and P(
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,10 @@ from scipy import stats
 from tggm.arrays import Floats
 from tggm.plotting.canvas import DATA, GREY, MODEL, REFERENCE, axes_or_new, one_output, percent, shade
 from tggm.predictive.base import ScalarPredictive
+from tggm.settings import count
+
+if TYPE_CHECKING:
+    from tggm.explanation import Importances
 
 
 def plot_calibration(
@@ -104,4 +108,16 @@ def plot_fan(
         ax.plot(observed, values, ".", color=DATA, markersize=4, label="data")
     ax.set(xlabel="x", ylabel="y", xlim=(x.min(), x.max()))
     ax.legend(frameon=False)
+    return ax
+
+
+def plot_importances(importances: "Importances", *, most: int = 12, ax: Any = None) -> Any:
+    """Draw `model.permutation_importances`, the largest first, `most` at most, with two standard errors."""
+    order = np.argsort(-importances.mean, kind="stable")[: count("most", most)]
+    ax = axes_or_new(ax)
+    place, error = np.arange(len(order)), 2 * np.nan_to_num(importances.error[order])
+    ax.barh(place, importances.mean[order], xerr=error, color=MODEL, ecolor=DATA, height=0.6)
+    ax.set_yticks(place, [importances.names[k] for k in order])
+    ax.invert_yaxis()
+    ax.set_xlabel("importance")
     return ax

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tggm.arrays import Bools, Floats
-from tggm.plotting import models, predictions
+from tggm.plotting import predictions
 from tggm.plotting.canvas import MODEL, axes_or_new
 from tggm.report._case import Case, Feature, sample
 from tggm.report._effects import Effect, effect, plot_effect
@@ -88,7 +88,7 @@ def importance(case: Case) -> tuple[list[Feature], Context | None]:
     alt = f"{loss.capitalize()} when a feature is shuffled: {values}."
 
     def draw(ax: Any) -> None:
-        models.plot_importances(found, ax=ax).set_xlabel(loss, loc="right")  # it extends below the names
+        predictions.plot_importances(found, ax=ax).set_xlabel(loss, loc="right")  # it extends below the names
 
     drawing = picture(draw, alt, 0.9 + 0.28 * min(len(found.names), 12))
     clear = [found.names[k] for k in first if found.mean[k] > 2 * np.nan_to_num(found.error[k])]
