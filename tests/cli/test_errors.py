@@ -35,9 +35,6 @@ def test_an_error_is_one_sentence_and_exit_code_2(words, sentence, capsys):
 
 def test_commands_that_are_similar_are_suggested(capsys):
     assert "(did you mean evaluate?). See: tggm --help" in complaint(capsys, "evalute", "m", "d")
-    assert "(did you mean regression?). See: tggm fit" in complaint(
-        capsys, *["fit", "d", "-t", "y", "--task", "regresion"]
-    )
 
 
 def test_errors_of_users_have_messages_and_defects_do_not():

@@ -1,8 +1,6 @@
 """Control a browser through its debugging pipe: JSON messages that end in a zero byte.
 
-It needs only the standard library and a Chromium on the PATH (or at CHROMIUM). By hand:
-
-    python -m tests.report.chromium report.html picture.png [WIDTH HEIGHT]
+It needs only the standard library and a Chromium on the PATH (or at CHROMIUM).
 """
 
 import base64
@@ -16,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
@@ -131,18 +128,6 @@ class Page:
         sent = [event for event in self.events if event.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
 
-    def screenshot(self, path, whole=True):
-        """Save the visible part, or the whole page."""
-        image = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(image["data"]))
-
     def printed(self):
         """Return the page as PDF."""
         return base64.b64decode(self.send("Page.printToPDF", printBackground=True)["data"])
-
-
-if __name__ == "__main__":
-    page, picture, *size = sys.argv[1:]
-    with Page(*map(int, size)) as tab:
-        tab.open(Path(page).resolve().as_uri())
-        tab.screenshot(Path(picture), whole=False)

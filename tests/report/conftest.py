@@ -31,9 +31,6 @@ class Tree(HTMLParser):
         if tag not in VOID:
             self._open.append(element)
 
-    def handle_startendtag(self, tag, attributes):
-        self.elements.append([tag, dict(attributes), "", [e[0] for e in self._open]])
-
     def handle_endtag(self, tag):
         assert self._open.pop()[0] == tag
 

@@ -269,5 +269,4 @@ def test_long_names_do_not_overflow(tab, long_names, tmp_path, kind, width):
 @BROWSER
 def test_pages_can_be_printed(opened):
     pdf = opened("regression", 1200).printed()
-    assert pdf.startswith(b"%PDF")
     assert 2 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") + pdf.count(b"/Type /Page/") <= 8
