@@ -32,7 +32,7 @@ def crps(y: ArrayLike, dist: Any, sample_weight: ArrayLike | None = None) -> flo
     if hasattr(dist, "marginal"):
         each = [crps(y[:, j], dist.marginal(j), sample_weight) for j in range(dist.n_outputs)]
         return float(np.mean(each))
-    return float(np.average(dist.crps(y.reshape(len(dist))), weights=sample_weight))
+    return _mean(dist.crps(y.reshape(len(dist))), sample_weight)
 
 
 def interval_score(
@@ -49,15 +49,14 @@ def interval_score(
     require_level(level)
     y, low, high = (np.asarray(a, np.float64) for a in (y, lower, upper))
     outside = np.maximum(low - y, 0) + np.maximum(y - high, 0)
-    return float(np.average(high - low + 2 / (1 - level) * outside, weights=sample_weight))
+    return _mean(high - low + 2 / (1 - level) * outside, sample_weight)
 
 
 def log_likelihood_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
     """Return the mean log-density of the targets, or the mean log-probability of the labels."""
     model, rows = _last(estimator, X)
-    if hasattr(model, "label_log_proba"):
-        return float(np.mean(model.label_log_proba(rows, y)))
-    return float(np.mean(model.predict_dist(rows).logpdf(y)))
+    score = model.label_log_proba if hasattr(model, "label_log_proba") else model.score_samples
+    return _mean(score(rows, y))
 
 
 def neg_crps_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
@@ -119,3 +118,7 @@ def _last(estimator: Any, X: Any) -> tuple[Any, Any]:
     if isinstance(estimator, Pipeline):
         return estimator[-1], estimator[:-1].transform(X)
     return estimator, X
+
+
+def _mean(values: Any, weight: Any = None) -> float:
+    return float(np.average(values, weights=weight))
