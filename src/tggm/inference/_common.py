@@ -84,16 +84,12 @@ def unit_moments(theta: Array, p: Array, walls: Walls) -> tuple[Array, Array]:
     return jnp.where(walls, g, alpha) / root, jnp.where(walls, omega2, 1)
 
 
-def gaussian_log_z(theta: Array, p: Array) -> Array:
-    """Return A(θ) of a free coordinate."""
-    return 0.5 * (math.log(2 * math.pi) - jnp.log(p)) + theta**2 / (2 * p)
-
-
 def log_normaliser(theta: Array, p: Array, walls: Walls) -> Array:
     """Return A(θ), finite for every finite θ."""
     if isinstance(walls, Limits):
         return truncated_log_z(theta, p, *walls)
-    return jnp.where(walls, truncated_log_z(theta, p), gaussian_log_z(theta, p))
+    free = 0.5 * (math.log(2 * math.pi) - jnp.log(p)) + theta**2 / (2 * p)
+    return jnp.where(walls, truncated_log_z(theta, p), free)
 
 
 def conjugate_gradient(

@@ -14,7 +14,6 @@ tridiagonal P (`Layered`) needs only the blocks of the covariance at the positio
 factorisation is differentiated.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -103,11 +102,6 @@ class Cavity(NamedTuple):
     shift: Array
 
 
-# of the Gaussian with all sites: means, cavities, and the natural parameters from which the means were
-# computed; rounding is relative to them
-Marginals = tuple[Array, Cavity, Array]
-
-
 def site_tolerance(dtype: jnp.dtype, tol: float | None = None) -> Array:
     """Return the mismatch at which a row counts as converged; by default log Z is accurate to rounding."""
     if tol is not None:
@@ -115,18 +109,15 @@ def site_tolerance(dtype: jnp.dtype, tol: float | None = None) -> Array:
     return jnp.asarray(tol or (1e-9 if dtype.itemsize == 8 else 1e-4), dtype)
 
 
-def uncoupled_sites(precision: Array, walls: Walls) -> tuple[Array, Array]:
-    """Return λ and ν of coordinates without couplings and without a shift, to start from."""
-    cavity = Cavity(precision, jnp.zeros_like(precision))
-    return _sites_of(cavity, *unit_moments(cavity.shift, precision, walls))
+def gaussian_sites(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Sites:
+    """Fit sites whose marginals match the tilted moments, by parallel updates.
 
-
-def fit_sites(
-    marginals: Callable[[Sites], Marginals], start: tuple[Array, Array], walls: Walls, max_iter: Array,
-    tol: Array,
-) -> Sites:  # fmt: skip
-    """Fit sites whose marginals match the tilted moments, by parallel updates from λ and ν in `start`."""
-    one = jnp.ones(start[0].shape[0], start[0].dtype)
+    They start from the sites of coordinates without couplings and without a shift.
+    """
+    walls, none = tg.walls(), jnp.zeros_like(tg.shift)
+    alone = Cavity(tg.precision.diagonal()[None, :] + none, none)
+    start = _sites_of(alone, *unit_moments(alone.shift, alone.precision, walls))
+    one = jnp.ones(len(tg), none.dtype)
     first = Sites(*start, jnp.inf * one, one, jnp.zeros(one.shape, jnp.int32))
 
     def unfinished(carry: tuple[Array, Sites]) -> Array:
@@ -135,7 +126,7 @@ def fit_sites(
 
     def sweep(carry: tuple[Array, Sites]) -> tuple[Array, Sites]:
         i, old = carry
-        mean, cavity, pull = marginals(old)
+        mean, cavity, pull = marginals(tg, old)
         var = 1 / (cavity.precision + old.precision)
         tilted, omega2 = unit_moments(cavity.shift, cavity.precision, walls)
         off_mean = jnp.abs(tilted - mean) / jnp.sqrt(var)
@@ -156,18 +147,15 @@ def fit_sites(
     return lax.while_loop(unfinished, sweep, (jnp.int32(0), first))[1]
 
 
-def marginals(tg: TruncatedGaussian, sites: Sites) -> Marginals:
-    """Return the marginals of the Gaussian with precision P + Λ and shift γ + ν."""
+def marginals(tg: TruncatedGaussian, sites: Sites) -> tuple[Array, Cavity, Array]:
+    """Return means and cavities of the Gaussian with precision P + Λ and shift γ + ν, and that shift.
+
+    The rounding errors of the means are relative to the shift.
+    """
     factor = tg.precision.factor(sites.precision)
     pull = tg.shift + sites.shift
     mean = factor.solve(pull)
     return mean, cavities(tg, mean, factor.cavity(), sites), pull
-
-
-def gaussian_sites(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Sites:
-    """Fit the sites of a truncated Gaussian."""
-    alone, walls = tg.precision.diagonal()[None, :] + jnp.zeros_like(tg.shift), tg.walls()
-    return fit_sites(partial(marginals, tg), uncoupled_sites(alone, walls), walls, max_iter, tol)
 
 
 def cavities(tg: TruncatedGaussian, mean: Array, tau: Array, sites: Sites) -> Cavity:
