@@ -646,7 +646,17 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
                 **{f"in {level:.0%} interval": mean(f"inside{level:.0%}") for level in (0.5, 0.8, 0.9)},
                 "largest distance of the PIT": mean("pit"),
             },
-        )
+        ),
+        "survival": lambda: table(
+            rows("survival"),
+            {"data": "name", "method": "method"},
+            {
+                "concordance": mean("harrell"),
+                "integrated Brier score": mean("brier"),
+                "largest error of mean S(t)": mean("calibration"),
+                "CPU seconds": mean("cpu_s", ".1f"),
+            },
+        ),
     },
     "docs/designing-a-graph.md": {
         "censored": lambda: table(

@@ -21,7 +21,7 @@ NO_ENGINE = ("models", "training", "predictive")  # `paper` gives `train` an obj
 # `paper_ml` and `paper_bp` of the estimators
 UPWARD = {f"tggm.estimators.{kind} -> tggm.paper" for kind in ("classifier", "regressor")}
 # Reached; the goals are 24 files and 60 changes for the regressor, and 45 and 120 for the command line.
-WALKS = {"regressor": {"files": 29, "changes": 93}, "command_line": {"files": 45, "changes": 145}}
+WALKS = {"regressor": {"files": 29, "changes": 100}, "command_line": {"files": 50, "changes": 172}}
 
 
 def place(path):

@@ -98,7 +98,7 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
         if not np.isfinite(columns).all() or not (columns.scale > 0).all():
             raise ValueError("shifts and scales must be finite, and scales positive")
     require_squares(scale_y, shift_y)
-    if regression:
+    if "likelihood.log_noise" in parameters:  # a likelihood of your own may have none
         with np.errstate(over="ignore", under="ignore"):
             noise = np.exp(np.asarray(parameters["likelihood.log_noise"], np.float64)) * scale_y**2
         if not ((noise > 0) & (noise < np.inf)).all():

@@ -234,7 +234,7 @@ def test_wrong_arguments_raise(reloaded, tmp_path):
 def test_methods_that_need_jax_name_the_alternative(kinds):
     known, made = ({name for name in dir(kind) if name[0] != "_"} for kind in kinds)
     given = set(signature(kinds[0]).parameters) | {"paper_ml", "paper_bp", "fitted_", "support_", "table_"}
-    for name in known - made - given:
+    for name in {name for name in known - made - given if not name.endswith("_request")}:  # of scikit-learn
         with pytest.raises(
             AttributeError, match=rf"has no {name}; (use|only JAX computes it: load the model)"
         ):

@@ -14,9 +14,9 @@ X = RNG.normal(size=(16, 3))
 Y = X[:, 0] + 0.1 * RNG.normal(size=16)
 OUT_X, OUT_Y = X.copy(), Y.copy()
 OUT_X[3, 1], OUT_Y[3] = 1e15, 1e12
-SUMS = r"column 0 has values up to 1.8e\+308, whose sums overflow; divide it"
+SUMS = r"column 0 has values up to 1.8e\+308, whose sums overflows?; divide it"
 SQUARE = "`y` has a standard deviation of .*, whose square "
-TOO_LARGE = "overflow; divide it|on the scale of the model .* use standardize=True, or divide them"
+TOO_LARGE = "overflows?; divide it|on the scale of the model .* use standardize=True, or divide them"
 CASES = {  # inputs, targets, error
     "huge": (X * 1e300, Y, None),
     "largest": (np.sign(X) * np.finfo(float).max, Y, SUMS),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tggm.cli.files import CommandError, read_data, read_model, say, table_rows
 from tggm.cli.training import encoding_notes, sides_of
 from tggm.metrics import cost_threshold
-from tggm.report._case import sample
+from tggm.predictive.calibration import evenly_spaced
 from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, log_score
 from tggm.tables import Preparation, Table, TableWarning
 from tggm.tables.baselines import Figures, choose_class, positive_class, score_all
@@ -209,7 +209,7 @@ def explained(inputs: Inputs, row: int | None) -> tuple[Columns, str]:
     table, name = inputs.table, inputs.stored.target.name
     if row is not None and row > len(table):
         raise CommandError(f"--row {row} is beyond the {len(table)} rows of {table.source}.")
-    some = table.take(sample(len(table), EXPLAINED))
+    some = table.take(evenly_spaced(np.arange(len(table)), EXPLAINED))
     part = explanation(inputs._replace(table=some if row is None else table.take(np.array([row - 1]))), some)
     base = float(part.pop("base")[0])
     names = [key.removeprefix("part(").removesuffix(")") for key in part]

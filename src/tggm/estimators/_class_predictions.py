@@ -83,14 +83,16 @@ def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:
     if (network := numpy_network(fitted.model, X)) is not None:
         return _finite(_evaluate_in_numpy(fitted, network, X, log), fitted.dtype, log)
     model, columns = fitted.model, fitted.scales.x
-    by_scipy = sparse.issparse(X) and model.features.linear and jax.default_backend() == "cpu"
-    dense = by_scipy or not sparse.issparse(X)
+    shifted = sparse.issparse(X) and bool(columns.shift.any())  # the training rows were dense
+    stays_sparse = sparse.issparse(X) and not shifted
+    by_scipy = stays_sparse and model.features.linear and jax.default_backend() == "cpu"
+    dense = by_scipy or not stays_sparse
     size = block_size(model, X.shape[0]) if dense else SPARSE_BLOCK
     rows = padded_to(X.shape[0], size)
 
     def block(at: slice) -> NDArray[Any]:
         """Compute each row with the nodes that it needs, independently of the other rows."""
-        inputs = _rows(X[at], model, columns, by_scipy)
+        inputs = _rows(X[at].toarray() if shifted else X[at], model, columns, by_scipy)
         count = jax.tree.leaves(inputs)[0].shape[-2]
         padded = _pad(inputs, count, rows)
         mean, std = map(np.asarray, _scores(model, padded, by_scipy))
