@@ -55,8 +55,8 @@ def interval_score(
 def log_likelihood_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
     """Return the mean log-density of the targets, or the mean log-probability of the labels."""
     model, rows = _last(estimator, X)
-    score = model.label_log_proba if hasattr(model, "label_log_proba") else model.score_samples
-    return _mean(score(rows, y))
+    is_class = hasattr(model, "label_log_proba")
+    return _mean(model.label_log_proba(rows, y) if is_class else model.predict_dist(rows).logpdf(y))
 
 
 def neg_crps_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:

@@ -21,7 +21,7 @@ def interruption(monkeypatch):
         raise Ended(code)
 
     monkeypatch.setattr(os, "_exit", ended)
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
     cli.interruption.reset()
     cli.interruption.handle_signals()
     yield cli.interruption

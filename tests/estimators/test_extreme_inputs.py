@@ -32,7 +32,7 @@ CASES = {  # inputs, targets, error
     "one row": (X[:1], Y[:1], "one class only"),
     "wide": (X[:2], Y[:2], None),
     "equal targets": (X, np.full(16, 7.0), None),
-    "equal huge targets": (X, np.full(16, 1e300), None),
+    "equal huge targets": (X, np.full(16, 1e300), r"mean of 1e\+300, whose square overflows; divide it"),
     "huge targets": (X, Y * 1e300, SQUARE + "overflows; divide it"),
     "large targets": (X, Y * 1e140, None),
     "small targets": (X, Y * 1e-140, None),

@@ -188,7 +188,7 @@ def test_damaged_labels_are_rejected(change, message):
         ({"model.hidden.s0": 1.0}, "its gauge σ0² is not that of the task"),
         ({"history.epoch": 1}, "epochs of the learning curve must be positive and increasing"),
         ({"best_epoch": -1}, "must not be negative"),
-        ({"guarantee.scores": -1.0}, "must not be negative"),
+        ({"guarantee.scores": -1.0}, "ascending, not negative"),
         ({"x.scale": 0.0}, "scales positive"),
     ],
 )

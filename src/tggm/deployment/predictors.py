@@ -36,8 +36,8 @@ LIKELIHOOD = {"regression": "Gaussian", "classification": "Probit"}
 _JAX = "only JAX computes it: load the model without backend='numpy'"
 LACKING = {  # methods of the estimators, and what to do without them
     **dict.fromkeys(("explain", "permutation_importances", "novelty", "feature_importances_"), _JAX),
-    **dict.fromkeys(("partial_fit", "recalibrate", "label_log_proba"), _JAX),
-    "score_samples": "use predict_dist(X).logpdf(y)",
+    **dict.fromkeys(("recalibrate", "label_log_proba"), _JAX),
+    "predict_survival": "use 1 - predict_dist(X).cdf(times[None])",
     "sample": "use predict_dist(X).rvs(size)",
     "decision_function": "use predict_log_proba(X)",
     "score": "use sklearn.metrics with predict(X)",
