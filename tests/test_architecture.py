@@ -21,8 +21,9 @@ BUDGET = {"src/*.py": 25_100, "tests/*.py": 17_000, "*.py": 50_000}
 NO_ENGINE = ("models", "training", "predictive")  # `paper` gives `train` an objective instead
 # `paper_ml` and `paper_bp` of the estimators
 UPWARD = {f"tggm.estimators.{kind} -> tggm.paper" for kind in ("classifier", "regressor")}
-# Reached; the goals are 24 files and 60 changes for the regressor, and 45 and 120 for the command line.
-WALKS = {"regressor": {"files": 29, "changes": 100}, "command_line": {"files": 50, "changes": 172}}
+# Reached, with room for programs that are compiled or stored; the goals are 24 files and 60 changes for the
+# regressor, and 45 and 120 for the command line.
+WALKS = {"regressor": {"files": 29, "changes": 110}, "command_line": {"files": 51, "changes": 180}}
 
 
 def place(path):
