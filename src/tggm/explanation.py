@@ -70,8 +70,7 @@ class Explanation(NamedTuple):
     @property
     def prediction(self) -> Floats:
         """Return the explained predictions: ``base + parts.sum(1)``, (n_rows,) or (n_rows, k)."""
-        total: Floats = self.base + self.parts.sum(1)
-        return total
+        return self.base + self.parts.sum(1)
 
 
 class Importances(NamedTuple):
@@ -162,8 +161,7 @@ def _contributions(
         f[:, :, 1:-1] = np.concatenate(inner).reshape(len(X), walks, stops - 2, -1)
     change = np.diff(f, axis=2)
     step = is_set.argmax(1) - 1  # step that sets each column
-    shares: Floats = np.take_along_axis(change, step[None, :, :, None], axis=2).mean(1)
-    return shares
+    return np.take_along_axis(change, step[None, :, :, None], axis=2).mean(1)
 
 
 def _mixed_rows(X: Floats, Z: Floats, inner: Bools, owner: Ints) -> Iterator[Floats]:

@@ -44,8 +44,7 @@ def cos_turns(xp: Any, t: Array, terms: int) -> Array:
     total = xp.zeros_like(u)
     for n in reversed(range(terms)):
         total = total * square + (-1) ** (n + 1) * (2 * math.pi) ** (2 * n + 1) / math.factorial(2 * n + 1)
-    wave: Array = total * u
-    return wave
+    return total * u
 
 
 class LayerMoments(NamedTuple):
@@ -113,14 +112,12 @@ def contended_std(
     n = mean.shape[-1]
 
     def total(x: Array) -> Array:
-        summed: Array = xp.sum(x, axis=-1, keepdims=True)
-        return summed
+        return xp.sum(x, axis=-1, keepdims=True)
 
     if n == 2:
         sign = xp.asarray([1.0, -1.0], dtype=mean.dtype)[None, :]
         difference = total(product(xp.ones_like(mean) * sign) * sign)
-        shared: Array = xp.sqrt(1 + 0.5 * difference) * xp.ones_like(mean)
-        return shared
+        return xp.sqrt(1 + 0.5 * difference) * xp.ones_like(mean)
     first = xp.argmax(mean, axis=-1, keepdims=True) == xp.arange(n)[None, :]
     spread = 2 + var + total(xp.where(first, var, 0.0))
     behind = (xp.max(mean, axis=-1, keepdims=True) - mean) / xp.sqrt(2 * spread)
@@ -136,8 +133,7 @@ def contended_std(
         found = found / (1 + total(free * w / rest))
         D = xp.where(free > 0, (t - held - found) / rest, LEAST_VARIANCE)
         free = xp.where(D > LEAST_VARIANCE, free, 0.0)
-    std: Array = xp.sqrt(xp.maximum(D, LEAST_VARIANCE))
-    return std
+    return xp.sqrt(xp.maximum(D, LEAST_VARIANCE))
 
 
 def class_reach(xp: Any, mean: Array, std: Array, z: float) -> tuple[Array, Array]:
@@ -167,8 +163,7 @@ def class_grid(xp: Any, mean: Array, std: Array, ends: tuple[Array, Array], n_no
 def log_sum(xp: Any, terms: Array, axis: int = -1) -> Array:
     """Return the logarithm of the sum of exponentials over one axis, which keeps the length 1."""
     top: Array = xp.max(terms, axis=axis, keepdims=True)
-    total: Array = xp.log(xp.sum(xp.exp(terms - top), axis=axis, keepdims=True)) + top
-    return total
+    return xp.log(xp.sum(xp.exp(terms - top), axis=axis, keepdims=True)) + top
 
 
 def class_log_probabilities(xp: Any, log_ndtr: Callable[[Array], Array], x: Array, std: Array) -> Array:

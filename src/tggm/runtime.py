@@ -147,8 +147,7 @@ def compute_after(tree: T, after: Array) -> T:
     def wait(a: Array) -> Array:
         return a + zero.astype(a.dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a
 
-    waiting: T = jax.tree.map(wait, tree)
-    return waiting
+    return jax.tree.map(wait, tree)
 
 
 # ---- stored programs -------------------------------------------------------------------------------------

@@ -115,8 +115,7 @@ class Extent:
 
     def _squares(self, unit: Floats) -> Floats:
         """Return the sum of squares in a unit that is at least as large; constants have sum 0."""
-        found: Floats = self.squares * np.minimum(self.unit / unit, 1.0) ** 2
-        return found
+        return self.squares * np.minimum(self.unit / unit, 1.0) ** 2
 
     def columns(self) -> Columns:
         """Return mean and deviation of each column.
@@ -143,8 +142,7 @@ class Extent:
 
 def _unit(extent: Floats) -> Floats:
     """Return a power of two between `extent` and twice it; 1 if it is 0."""
-    found: Floats = np.ldexp(1.0, np.frexp(extent)[1])
-    return found
+    return np.ldexp(1.0, np.frexp(extent)[1])
 
 
 def require_moderate(values: NDArray[Any], what: str, remedy: str) -> None:

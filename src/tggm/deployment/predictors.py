@@ -203,8 +203,7 @@ class NumPyClassifier(PortablePredictor):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
-        return labels
+        return self.classes_[self.predict_proba(X).argmax(1)]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class, (n_rows, n_classes), in the order of `classes_`."""
@@ -233,5 +232,4 @@ class NumPyClassifier(PortablePredictor):
                 log_p = near.mix_classes(log_p, log=True)
             parts.append(log_p)
         averaged = log_averages(np.concatenate(parts), starts)
-        found: Floats = np.minimum(averaged, -np.finfo(np.float64).epsneg)
-        return found
+        return np.minimum(averaged, -np.finfo(np.float64).epsneg)

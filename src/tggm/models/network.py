@@ -53,8 +53,7 @@ class Model:
 
     def replaced(self, arrays: dict[str, Any]) -> "Model":
         """Return a model with the same structure and these arrays, named as in `arrays`."""
-        model: Model = jax.tree.unflatten(jax.tree.structure(self), [arrays[name] for name in self.arrays()])
-        return model
+        return jax.tree.unflatten(jax.tree.structure(self), [arrays[name] for name in self.arrays()])
 
     def with_arrays(self, arrays: dict[str, Any]) -> "Model":
         """Return the model with some arrays replaced, converted to the types of the old ones."""
@@ -125,8 +124,7 @@ class Network:
             A = np.zeros((n_outputs, n_inputs)) if self.linear else None
             output: Any = Output(W1, np.zeros(n_outputs), A)  # type: ignore[arg-type]  # NumPy until training
             drawn.append(Model(features, hidden, (self.likelihood or Gaussian).draw(output)))
-        model: Model = stack_parts(drawn, dtype)
-        return model
+        return stack_parts(drawn, dtype)
 
     def described(self) -> dict[str, Any]:
         """Return the network as JSON values, with parts by name."""
@@ -157,7 +155,6 @@ class LogDensity:
     def __call__(self, model: Model, rows: Any, progress: Array | None = None) -> Array:
         """Return the log-density of each row."""
         likelihood, latent = model.at(rows.X)
-        density: Array = likelihood.log_density(rows.y, latent)
-        return density
+        return likelihood.log_density(rows.y, latent)
 
     score = __call__

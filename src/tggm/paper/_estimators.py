@@ -110,8 +110,7 @@ def predictions(what: str, model: Model, rows: Rows, engine: str, dtype: Any) ->
 @full_precision
 def _predict(what: str, engine: str, model: Model, rows: Rows) -> tuple[Array, ...]:
     def one(member: Model) -> tuple[Array, ...]:
-        found: tuple[Array, ...] = getattr(member.likelihood, what)(latent(member, rows.X, engine))
-        return found
+        return getattr(member.likelihood, what)(latent(member, rows.X, engine))
 
     return jax.vmap(one)(model)
 
@@ -480,8 +479,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
         best = self.predict_log_proba(X).argmax(1)  # raises if not fitted
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class, (n_rows, n_classes), in the order of `classes_`."""
@@ -499,5 +497,4 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
             log_p = class_mixture(mean.astype(dtype), std.astype(dtype), log=True).astype(np.float64)
         log_p = log_p - np.logaddexp.reduce(log_p, axis=1)[:, None]
         limits = np.finfo(np.float64)
-        bounded: Floats = np.clip(log_p, limits.min, -limits.epsneg)
-        return bounded
+        return np.clip(log_p, limits.min, -limits.epsneg)

@@ -205,8 +205,7 @@ class Objective:
         value, means = self._log_z(posterior, start, cycles), None
         if start is not None and self.solver == "cyclic" and self.prior == "posterior":
             means = cyclic_moments(lax.stop_gradient(posterior), start, cycles).mean
-        found: Array = value - self._prior_log_z(prior, value, start, means, cycles) - constant
-        return found
+        return value - self._prior_log_z(prior, value, start, means, cycles) - constant
 
     @full_precision
     def _classification(self, model: Model, rows: Rows, cycles: Array) -> Array:
@@ -255,8 +254,7 @@ def by_mean(model: Model, rows: Rows) -> Array:
         nodes = training_nodes(found.shape[1])
         return log_probit(found, jnp.ones_like(found), rows.y, n_nodes=nodes, n_steps=3)
     log_v = likelihood.log_noise[None, :]
-    value: Array = -0.5 * ((rows.y - found) ** 2 * jnp.exp(-log_v) + log_v + LOG_2PI).sum(-1)
-    return value
+    return -0.5 * ((rows.y - found) ** 2 * jnp.exp(-log_v) + log_v + LOG_2PI).sum(-1)
 
 
 @full_precision

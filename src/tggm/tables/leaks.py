@@ -90,5 +90,4 @@ def _r_squared(y: Floats, known: Bools) -> Floats:
 def _window_sums(a: Floats) -> Floats:
     """Return the sums of each value and `WIDTH` on either side, along the rows."""
     total = np.cumsum(np.pad(a, ((0, 0), (WIDTH + 1, WIDTH))), axis=1)
-    sums: Floats = total[:, 2 * WIDTH + 1 :] - total[:, : a.shape[1]]
-    return sums
+    return total[:, 2 * WIDTH + 1 :] - total[:, : a.shape[1]]

@@ -198,8 +198,7 @@ def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
             if np.nanmax(np.abs(values)) < LONGEST:
                 return values
     coded = column.combine_chunks().dictionary_encode()
-    words: Words = clean_words(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
-    return words
+    return clean_words(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
 
 
 # ---- Excel and Parquet -----------------------------------------------------------------------------------

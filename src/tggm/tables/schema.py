@@ -62,8 +62,7 @@ class Preparation:
 
 def preparation_to_json(p: Preparation) -> dict[str, Any]:
     """Return dictionaries, lists, strings, numbers, booleans and None."""
-    table: dict[str, Any] = _plain(p)
-    return table
+    return _plain(p)
 
 
 def _plain(value: Any) -> Any:

@@ -158,8 +158,7 @@ class Table:
         key = "spelling", name, decimal, unit
         if key not in self._cache:
             self._cache[key] = text.spelling_of(self.different(name), decimal, unit)
-        found: Spelling = self._cache[key]
-        return found
+        return self._cache[key]
 
     def readable(self, name: str, spelling: Spelling | None = None) -> dict[str, float]:
         """Return the words of a column that are numbers (or all of them true or false), with their values."""
@@ -169,8 +168,7 @@ class Table:
             truth = all(word.lower() in TRUTH for word in different)
             value = (lambda word: TRUTH[word.lower()]) if truth else spelling.value
             self._cache[key] = {word: x for word in different if (x := value(word)) is not None}
-        found: dict[str, float] = self._cache[key]
-        return found
+        return self._cache[key]
 
     def numbers(self, name: str, spelling: Spelling | None = None) -> Floats:
         """Return a column as float64, NaN for gaps; raise `TableError` that lists words that are no numbers.

@@ -204,8 +204,7 @@ def _neighbour_mean(x: Floats, y: Floats, width: int) -> Floats:
     first, after = (np.searchsorted(x[order], x, side) for side in ("left", "right"))
     low, high = np.maximum(first - width, 0), np.minimum(after + width, len(x))
     count = (first - low) + (high - after)
-    mean: Floats = (total[first] - total[low] + total[high] - total[after]) / np.maximum(count, 1)[:, None]
-    return mean
+    return (total[first] - total[low] + total[high] - total[after]) / np.maximum(count, 1)[:, None]
 
 
 def code_numbers(x: Floats, levels: tuple[float, ...]) -> Ints:

@@ -409,13 +409,11 @@ def _run_epoch(
 
     def step(j: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         step_all = jax.vmap(partial(step_member, j))
-        after: tuple[State, Array] = step_all(*carry, order, progress, members, hyper)
-        return after
+        return step_all(*carry, order, progress, members, hyper)
 
     none = jnp.zeros(len(progress), weight.dtype)
     after, total = lax.fori_loop(jnp.int32(0), steps, step, (state, none))
-    result: tuple[State, Array, Array] = jax.vmap(end)(after, total, state.undone, members, hyper)
-    return result
+    return jax.vmap(end)(after, total, state.undone, members, hyper)
 
 
 def chunk(
@@ -435,8 +433,7 @@ def chunk(
         return state, Trace(trace.train.at[:, i].set(train), trace.held.at[:, i].set(held))
 
     empty = jnp.full((len(state.seed), plan.capacity), jnp.nan, weight.dtype)
-    carry: tuple[State, Trace] = lax.fori_loop(jnp.int32(0), n_epochs, epoch, (state, Trace(empty, empty)))
-    return carry
+    return lax.fori_loop(jnp.int32(0), n_epochs, epoch, (state, Trace(empty, empty)))
 
 
 run_chunk = jax.jit(chunk, static_argnames=("plan", "objective"), compiler_options=GPU_COMPILER_OPTIONS)

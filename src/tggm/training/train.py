@@ -326,8 +326,7 @@ class _Members:
                 whole: tuple[State, Trace] = self._call(run_chunk, (state, *each), shared, counts)
             return whole
         found = list(self._pool.map(lambda group: self._call(run_chunk, part(group), shared, counts), groups))
-        merged: tuple[State, Trace] = jax.tree.map(lambda *parts: np.concatenate(parts)[:K], *found)
-        return merged
+        return jax.tree.map(lambda *parts: np.concatenate(parts)[:K], *found)
 
     def _call(self, function: Any, part: Any, shared: Any, counts: Any) -> Any:
         # accelerators would round the factors of a product to 10 bits
