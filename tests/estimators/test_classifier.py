@@ -13,7 +13,7 @@ from tests.estimators.small import ALL_ROWS, small_classifier, three_classes
 from tests.models.sampling import truncated_draws
 from tggm import TGGMClassifier
 from tggm.data import from_arrays
-from tggm.estimators._data import standardisation
+from tggm.data.standardise import standardisation
 from tggm.estimators._labels import known_classes
 from tggm.models import Identity
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from tggm.arrays import Floats
 
@@ -17,6 +18,8 @@ WIDEST, NARROWEST = 1e307, 1e-290  # the largest value that can be summed, the s
 SQUARED = 1e150  # largest number whose square is finite
 LARGEST = 1e9  # standardised; sums of squares are then finite in single precision
 FAR = 10.0  # deviations from the median at which values are clipped to estimate a robust scale
+SPANNED = 0.9  # share of the range of all values that the median column spans if all are alike
+LEAST_ALIKE = 200  # columns above which that is considered
 NORMAL_QUARTILES = 1.349  # deviations between the quartiles of a normal distribution
 
 
@@ -143,6 +146,41 @@ class Extent:
 def _unit(extent: Floats) -> Floats:
     """Return a power of two between `extent` and twice it; 1 if it is 0."""
     return np.ldexp(1.0, np.frexp(extent)[1])
+
+
+def standardisation(X: Any, weight: Floats, how: bool | str) -> Columns:
+    """Return the map of inputs to unit size.
+
+    True uses the mean and deviation of each column; "robust" ignores outliers, and treats more than 200
+    similar columns, such as pixels, as one; "whole" treats the table as one column; False changes nothing. A
+    sparse table keeps its zeros: it is divided by one number, so that the mean square of all values is 1.
+    """
+    d = X.shape[1]
+    if not how:
+        return Columns.unchanged(d)
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).reshape(-1)
+        size = np.sqrt(np.average(squares, weights=weight) / d)
+        return Columns(np.zeros(d), np.full(d, size if size > 0 else 1.0))
+    if how != "whole" and not (how == "robust" and columns_alike(X)):
+        maker = Columns.robust if how == "robust" else Columns.of
+        return maker(np.asarray(X, np.float64), weight)
+    one = Columns.of(X.mean(1, dtype=np.float64)[:, None], weight)
+    centred = X - one.shift.astype(X.dtype)[None, :]
+    variance = np.average(np.einsum("ij,ij->i", centred, centred).astype(np.float64), weights=weight) / d
+    return Columns(np.full(d, one.shift[0]), np.full(d, np.sqrt(variance) if variance > 0 else 1.0))
+
+
+def columns_alike(X: Any) -> bool:
+    """Return whether the columns of a wide table are similar: most of them span the range of all values.
+
+    Per-column scaling would amplify nearly constant border pixels of images.
+    """
+    if X.shape[1] <= LEAST_ALIKE:
+        return False
+    low, high = X.min(0), X.max(0)
+    span = (high - low)[high > low]
+    return bool(len(span) and np.median(span) >= SPANNED * (high.max() - low.min()))
 
 
 def require_moderate(values: NDArray[Any], what: str, remedy: str) -> None:

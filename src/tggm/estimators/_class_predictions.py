@@ -17,7 +17,6 @@ from scipy import sparse
 
 from tggm.arrays import Bools, Floats, Ints
 from tggm.data.standardise import Columns
-from tggm.estimators._data import model_inputs
 from tggm.estimators._fitted import Fitted
 from tggm.models import Model
 from tggm.models.layers import Product
@@ -34,7 +33,7 @@ from tggm.predictive.member_moments import (
 )
 from tggm.predictive.numpy_network import Network, Outputs, class_log_mixture, nodes_needed
 from tggm.runtime import GPU_COMPILER_OPTIONS, full_precision, precision
-from tggm.training.rows import bucket
+from tggm.training.rows import bucket, model_inputs
 
 SPARSE_BLOCK = 512  # rows of a sparse table
 FAR = 1e7  # standard deviations

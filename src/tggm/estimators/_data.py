@@ -21,12 +21,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from tggm.arrays import Bools, Floats
 from tggm.censored import Censored, read_limits, sides
 from tggm.data import Stream, from_arrays
-from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate, require_squares
+from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate, require_squares, standardisation
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, survey, training_blocks
 from tggm.estimators._holdout import Holdout, read_holdout
 from tggm.estimators._labels import class_weights, encoded_labels, known_classes, require_labels_in_all_rows
-from tggm.estimators._settings import MOST_PERIODIC, Settings
+from tggm.estimators._settings import Settings
 from tggm.estimators._support import scale_target
 from tggm.models.layers import Incomplete
 from tggm.predictive.gaussian_mixture import LogTransform
@@ -43,13 +43,12 @@ from tggm.training.rows import (
     bucket,
     leaves_rows_out,
     membership,
-    sparse_rows,
+    model_inputs,
 )
 
 FARTHEST = 1e4  # largest distance of a target from the median that training can fit, in robust deviations
 UNNAMED = "y"  # name of a target without a name
 STREAM_BYTES = 2**28  # a larger memory map is read as a stream
-SPANNED = 0.9  # share of the range of all values that the median column spans if all are alike
 
 
 class Targets(NamedTuple):
@@ -411,41 +410,6 @@ def row_weights(sample_weight: Any, X: Any) -> Floats:
 # ---- standardised rows ----
 
 
-def standardisation(X: Any, weight: Floats, how: bool | str) -> Standardisation:
-    """Return the map of inputs to unit size.
-
-    True uses the mean and deviation of each column; "robust" ignores outliers, and treats more than 200
-    similar columns, such as pixels, as one; "whole" treats the table as one column; False changes nothing. A
-    sparse table keeps its zeros: it is divided by one number, so that the mean square of all values is 1.
-    """
-    d = X.shape[1]
-    if not how:
-        return Standardisation.unchanged(d)
-    if sparse.issparse(X):
-        squares = np.asarray(X.multiply(X).sum(axis=1), np.float64).reshape(-1)
-        size = np.sqrt(np.average(squares, weights=weight) / d)
-        return Standardisation(np.zeros(d), np.full(d, size if size > 0 else 1.0))
-    if how != "whole" and not (how == "robust" and columns_alike(X)):
-        maker = Standardisation.robust if how == "robust" else Standardisation.of
-        return maker(np.asarray(X, np.float64), weight)
-    one = Standardisation.of(X.mean(1, dtype=np.float64)[:, None], weight)
-    centred = X - one.shift.astype(X.dtype)[None, :]
-    variance = np.average(np.einsum("ij,ij->i", centred, centred).astype(np.float64), weights=weight) / d
-    return Standardisation(np.full(d, one.shift[0]), np.full(d, np.sqrt(variance) if variance > 0 else 1.0))
-
-
-def columns_alike(X: Any) -> bool:
-    """Return whether the columns of a wide table are similar: most of them span the range of all values.
-
-    Per-column scaling would amplify nearly constant border pixels of images.
-    """
-    if X.shape[1] <= MOST_PERIODIC:
-        return False
-    low, high = X.min(0), X.max(0)
-    span = (high - low)[high > low]
-    return bool(len(span) and np.median(span) >= SPANNED * (high.max() - low.min()))
-
-
 def _stream_scales(sample: NDArray[Any], extent: Extent, how: bool | str) -> Standardisation:
     """Return the standardisation of a stream: robust scales by a sample, others by all rows."""
     if not how:
@@ -458,20 +422,6 @@ def _stream_scales(sample: NDArray[Any], extent: Extent, how: bool | str) -> Sta
     found, whole = Standardisation.robust(values, np.ones(len(values))), extent.columns()
     varies = np.ptp(values, axis=0) > 0
     return Standardisation(*(np.where(varies, a, b) for a, b in zip(found, whole, strict=True)))
-
-
-def model_inputs(X: Any, columns: Standardisation, dtype: Any, *, most: float = np.inf) -> Any:
-    """Standardise a dense table, or return sparse rows with as many places as the longest row needs."""
-    dtype = np.dtype(dtype)
-    if not sparse.issparse(X):
-        with np.errstate(over="ignore"):  # checked where they are used
-            if not columns.fits_float32() or most < np.inf:
-                return columns.apply(np.asarray(X, np.float64), most=most).astype(dtype)
-            X = np.asarray(X, dtype)
-        if columns.shift.any():
-            X = X - columns.shift.astype(dtype)[None, :]
-        return X if (columns.scale == 1).all() else X * (1 / columns.scale).astype(dtype)[None, :]
-    return sparse_rows(X, columns.scale, dtype)
 
 
 def _standardise(X: Any, y: Any, scales: Scales, dtype: str, most: float) -> Rows:

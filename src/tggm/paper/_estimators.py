@@ -12,7 +12,6 @@ import jax
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -21,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tggm import settings
 from tggm.arrays import Floats
-from tggm.data.standardise import Columns, require_moderate
+from tggm.data.standardise import Columns, require_moderate, standardisation
 from tggm.models import Model
 from tggm.paper._model import (
     DEEP,
@@ -33,11 +32,12 @@ from tggm.paper._model import (
 )
 from tggm.predictive import GaussianMixture, JointPredictive, MultivariateGaussianMixture, ScalarPredictive
 from tggm.predictive.class_mixture import class_mixture
+from tggm.predictive.member_moments import pad_rows
 from tggm.runtime import blas_lock, full_precision, precision
 from tggm.training import OPTIMISERS, SCHEDULES, Plan, Program, Rows, Trained, hyper_parameters, train
 from tggm.training.loop import Layout
 from tggm.training.progress import Printer
-from tggm.training.rows import Blocks, RowBlock, assign_folds, bucket, membership, sparse_rows
+from tggm.training.rows import Blocks, RowBlock, assign_folds, bucket, membership, model_inputs
 
 CAPACITY = 1024  # epochs of one compiled call at most; the length of a buffer
 MOST_SIGMA0 = {"float32": 1e15, "float64": 1e60}  # for which the squares of σ0 and 1/σ0 are finite
@@ -47,70 +47,34 @@ BLOCK = 512  # rows predicted at once
 FAR = 1e7  # standard deviations; single precision cannot square larger differences
 
 
-def input_columns(X: Any, how: bool | str) -> Columns:
-    """Return the map that standardises the inputs.
-
-    True standardises each column, "whole" all columns as one (for pixels), False none. A sparse table keeps
-    its zeros: it is divided by one number that makes the mean square of a column 1.
-    """
-    d = X.shape[1]
-    if not how:
-        return Columns.unchanged(d)
-    if sparse.issparse(X):
-        centre, size = 0.0, np.sqrt(np.asarray(X.multiply(X).sum(axis=1), np.float64).mean() / d)
-    elif how == "whole":
-        centre = X.mean(dtype=np.float64)
-        size = np.sqrt(np.square(X - centre, dtype=np.float64).mean())
-    else:
-        return Columns.of(np.asarray(X, np.float64), np.ones(len(X)))
-    return Columns(np.full(d, centre), np.full(d, size if size > 0 else 1.0))
-
-
 def prepare(X: Any, columns: Columns, dtype: Any) -> Any:
     """Standardise a dense table, or make `SparseRows` that have room for the fullest row."""
-    if sparse.issparse(X):
-        found: Any = sparse_rows(X, columns.scale, dtype)
-    elif columns.fits_float32():  # no float64 copy of a large table
-        with np.errstate(over="ignore"):  # `require_moderate` raises
-            found = (np.asarray(X, dtype) - columns.shift.astype(dtype)) * (1 / columns.scale).astype(dtype)
-    else:
-        with np.errstate(over="ignore"):
-            found = columns.apply(np.asarray(X, np.float64)).astype(dtype)
-    values = np.asarray(getattr(found, "values", found))
-    require_moderate(values, "`X`", "use standardize=True, or remove such rows")
+    found = model_inputs(X, columns, dtype)
+    require_moderate(getattr(found, "values", found), "`X`", "use standardize=True, or remove such rows")
     return found
 
 
-def pad(rows: Any, size: int | None = None) -> Any:
-    """Pad arrays with rows of zeros to `size`, by default one of a few sizes: few shapes are compiled."""
-
-    def one(a: NDArray[Any]) -> NDArray[Any]:
-        missing = (bucket(len(a)) if size is None else size) - len(a)
-        return np.pad(a, [(0, missing), *[(0, 0)] * (a.ndim - 1)])
-
-    return jax.tree.map(one, rows)
-
-
-def predictions(what: str, model: Model, rows: Rows, engine: str, dtype: Any) -> list[Floats]:
+def predictions(what: str, model: Model, X: Any, engine: str, dtype: Any) -> list[Floats]:
     """Predict new rows in blocks by each member with a method of its likelihood.
 
     Each result has shape (members, rows, …).
     """
-    count = len(jax.tree.leaves(rows)[0])
-    size, parts = (BLOCK if count > BLOCK else bucket(count)), []
+    count = len(jax.tree.leaves(X)[0])
+    size = min(BLOCK, bucket(count))
     with precision(str(np.dtype(dtype))), blas_lock():  # inference factorises matrices
-        for begin in range(0, count, BLOCK):
-            block = jax.tree.map(lambda a, at=slice(begin, begin + BLOCK): a[at], rows)
-            kept = min(BLOCK, count - begin)
-            parts.append([np.asarray(a)[:, :kept] for a in _predict(what, engine, model, pad(block, size))])
-    return [np.concatenate(each, axis=1).astype(np.float64) for each in zip(*parts, strict=True)]
+        parts = [
+            _predict(what, engine, model, jax.tree.map(lambda a, at=at: pad_rows(a[at : at + size], size), X))
+            for at in range(0, count, size)
+        ]
+    joined = [np.concatenate(each, axis=1)[:, :count] for each in zip(*parts, strict=True)]
+    return [a.astype(np.float64) for a in joined]
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 @full_precision
-def _predict(what: str, engine: str, model: Model, rows: Rows) -> tuple[Array, ...]:
+def _predict(what: str, engine: str, model: Model, X: Any) -> tuple[Array, ...]:
     def one(member: Model) -> tuple[Array, ...]:
-        return getattr(member.likelihood, what)(latent(member, rows.X, engine))
+        return getattr(member.likelihood, what)(latent(member, X, engine))
 
     return jax.vmap(one)(model)
 
@@ -184,7 +148,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         )  # fmt: skip
         rows = Rows(prepare(X, self._x, dtype), y)
         folds = membership(assign_folds(rng, np.arange(len(y)), fraction, members))
-        blocks = Blocks.of(RowBlock(folds, pad(rows), pad(np.ones(len(y), dtype))))
+        blocks = Blocks.of(RowBlock(folds, *jax.tree.map(pad_rows, (rows, np.ones(len(y), dtype)))))
         layout = Layout.of(model, axes=1)
         plan = Plan(
             layout, batch, CAPACITY, settings.one_of("optimizer", self.optimizer, OPTIMISERS),
@@ -359,7 +323,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         Y = np.asarray(y_, np.float64).reshape(len(y_), -1)
         n = Y.shape[1]
         self.vector_target_ = y_.ndim == 1
-        self._x = input_columns(X_, self.standardize)
+        self._x = standardisation(X_, np.ones(len(X_)), self.standardize)
         self._y = Columns.of(Y, np.ones(len(Y))) if self.standardize else Columns.unchanged(n)
         Z = self._y.apply(Y).astype(settings.precision(self.dtype))
         require_moderate(Z, "`y`", "use standardize=True, or divide it")
@@ -371,7 +335,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Return the mean of y given x, shaped like `y` in `fit`, and its standard deviation if asked for."""
         dtype = np.dtype(self.dtype)
-        rows = Rows(self._standardise(X, dtype), None)
+        rows = self._standardise(X, dtype)
         mean, var = predictions("variances", self.model_, rows, self._engine, dtype)
         centre = self._reshape(mean.mean(0) * self._y.scale + self._y.shift)
         if not return_std:
@@ -381,7 +345,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
 
     def predict_dist(self, X: ArrayLike) -> ScalarPredictive | JointPredictive[Any]:
         """Return the predictive distribution of each row: Gaussians with the moments of y, one per member."""
-        rows, y = Rows(self._standardise(X, np.float64), None), self._y
+        rows, y = self._standardise(X, np.float64), self._y
         model: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), self.model_)
         mean, cov = predictions("moments", model, rows, self._engine, np.float64)
         if len(y.shift) > 1:
@@ -473,7 +437,8 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         n = len(self.classes_)
         if n < 2:
             raise ValueError(f"`y` has one class only, {self.classes_.tolist()}; at least two are needed.")
-        self._x, self._y = input_columns(X_, self.standardize), Columns.unchanged(n)
+        self._x = standardisation(X_, np.ones(X_.shape[0]), self.standardize)
+        self._y = Columns.unchanged(n)
         self._fit(X_, labels.astype(np.int32), n, None)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -490,7 +455,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         rows = self._new_rows(X, accept_sparse="csr", dtype=FLOATS)
         dtype = np.dtype(self.dtype)
         Z = prepare(rows, self._x, dtype)
-        mean, std = predictions("contended_scores", self.model_, Rows(Z, None), self._engine, dtype)
+        mean, std = predictions("contended_scores", self.model_, Z, self._engine, dtype)
         # only differences matter
         mean = np.maximum(mean - mean.max(-1, keepdims=True), -FAR * std.max(-1, keepdims=True))
         with precision(str(dtype)):

@@ -18,7 +18,9 @@ import jax
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
+from scipy import sparse
 
+from tggm.data.standardise import Columns
 from tggm.models.layers import SparseRows
 
 GROUPED = 4  # from this many members on, several hold out the same rows
@@ -69,6 +71,20 @@ def sparse_rows(X: Any, scale: NDArray[Any], dtype: Any) -> SparseRows:
     indices[row, place] = X.indices
     values[row, place] = X.data / scale[X.indices]
     return SparseRows(indices, values)  # type: ignore[arg-type]  # NumPy until training
+
+
+def model_inputs(X: Any, columns: Columns, dtype: Any, *, most: float = np.inf) -> Any:
+    """Standardise a dense table, or return sparse rows with as many places as the longest row needs."""
+    dtype = np.dtype(dtype)
+    if not sparse.issparse(X):
+        with np.errstate(over="ignore"):  # checked where they are used
+            if not columns.fits_float32() or most < np.inf:
+                return columns.apply(np.asarray(X, np.float64), most=most).astype(dtype)
+            X = np.asarray(X, dtype)
+        if columns.shift.any():
+            X = X - columns.shift.astype(dtype)[None, :]
+        return X if (columns.scale == 1).all() else X * (1 / columns.scale).astype(dtype)[None, :]
+    return sparse_rows(X, columns.scale, dtype)
 
 
 def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: float) -> tuple[Index, Index]:
