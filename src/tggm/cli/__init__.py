@@ -55,10 +55,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _replace_closed_streams() -> None:
-    """Keep the files of a command away from the descriptors of closed standard streams, as after `2>&-`.
-
-    Remarks are discarded and the input is empty; writing results to a closed output is an error.
-    """
+    """Open streams that are closed, as after `2>&-`: a file of the command would get their descriptors."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             descriptor = os.open(os.devnull, os.O_RDWR)
@@ -144,16 +141,18 @@ def _read(kind: Callable[[str], Any], fits: Callable[[Any], bool], what: str) ->
     return read
 
 
+def _numbers(text: str) -> list[float]:
+    return [float(word) for word in text.split(",")]
+
+
 NUMBER = _read(float, math.isfinite, "a number")
 PROBABILITY = _read(float, lambda p: 0 < p < 1, "a probability such as 0.9")
-LEVELS = _read(
-    lambda text: [float(word) for word in text.split(",")], lambda q: all(0 < p < 1 for p in q),
-    "probabilities such as 0.05,0.5,0.95",
-)  # fmt: skip
+LEVELS = _read(_numbers, lambda q: all(0 < p < 1 for p in q), "probabilities such as 0.05,0.5,0.95")
 COSTS = _read(
-    lambda text: [float(word) for word in text.split(",")], lambda c: len(c) == 2 and 0 < min(c) < math.inf,
-    "two costs above 0, of a false alarm and of a miss, such as 1,20",
-)  # fmt: skip
+    _numbers,
+    lambda c: len(c) == 2 and 0 < min(c) < math.inf,
+    "the cost of a false alarm and that of a miss, such as 1,20",
+)
 PART = _read(float, lambda part: 0 <= part < 1, "at least 0 and less than 1, for example 0.2")
 UNITS = _read(
     lambda text: tuple(int(word) for word in text.split(",")), lambda units: min(units) > 0,
@@ -172,13 +171,8 @@ def parser() -> Parser:
     model.option("model", metavar="MODEL", help="file written by tggm fit; - reads stdin")
     data.option("data", metavar="DATA", help="CSV, Parquet or Excel file; - reads stdin")
     data.option("--delimiter", help="separator of a CSV file; detected by default")
-    data.option(
-        "--decimal",
-        choices=(".", ","),
-        default=".",
-        metavar="MARK",
-        help="decimal mark in a CSV file: . or ,",
-    )
+    data.option("--decimal", choices=(".", ","), default=".", metavar="MARK",
+                help="decimal mark in a CSV file: . or ,")  # fmt: skip
     data.option("--encoding", help="encoding of a CSV file, such as latin-1; UTF-8 is detected")
     data.option("--sheet", metavar="NAME", help="sheet of an Excel file; the first by default")
     out.option("--force", action="store_true", help="replace existing files")
@@ -225,15 +219,11 @@ def parser() -> Parser:
     fit.option("--groups", metavar="COLUMN", help="column whose rows are held out together; it is no input")
     part = fit.add_mutually_exclusive_group()
     held: dict[str, Any] = {"type": PART, "metavar": "P"}
-    part.add_argument(
-        "--test-size", **held, default=0.2, help="part of the rows held out for scores; 0: none"
-    )
+    part.add_argument("--test-size", **held, default=0.2, help="part of the rows held out; 0: none")
     part.add_argument("--test-groups", **held, help="part of the groups held out for scores instead")
     part.add_argument("--test-last", **held, help="part of the rows held out for scores, the last ones")
     fit.option("--test-output", metavar="FILE", help="file for the held-out rows, such as test.csv")
-    fit.option(
-        "--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals or sets (0.9)"
-    )
+    fit.option("--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals or sets")
     fit.option("--positive", metavar="CLASS", help="positive one of two classes; the rarer one by default")
     censored: dict[str, Any] = {"metavar": "COLUMN", "help": "column with 1 where the target is a limit"}
     fit.option("--censored", **censored)

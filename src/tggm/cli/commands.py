@@ -30,11 +30,10 @@ def fit(given: Any) -> int | None:
     Parquet files. --set time_budget=60 ends training after a minute.
     """
     resumes = given.checkpoint is not None and os.path.exists(given.checkpoint)
-    for path in filter(None, (given.output, given.test_output)):
+    paths = [path for path in (given.output, given.test_output) if path is not None]
+    for path in paths:
         check_output(path, given.force or resumes, given.data)
-    if given.test_output is not None and os.path.realpath(given.test_output) == os.path.realpath(
-        given.output
-    ):
+    if len(set(map(os.path.realpath, paths))) < len(paths):
         raise CommandError(f"--output and --test-output are both {given.output}; name two files.")
     from tggm.cli.training import fit_folder, fit_table
 
@@ -117,12 +116,9 @@ def evaluate(given: Any) -> None:
         inputs, advice = choose_threshold(inputs, given.costs)
     target, rows = inputs.stored.target, len(inputs.table)
     figures, groups, warnings = score_inputs(inputs, given.censored)
-    if given.json:
-        facts = {"rows": rows, "target": target.name, "task": target.task, "figures": figures}
-        facts |= {"positive": inputs.positive_name or None, "threshold": inputs.threshold}
-        facts |= {"groups": groups, "notes": inputs.notes, "warnings": warnings}
-        write_result(given.output, json.dumps(facts, indent=1) + "\n")
-        return
+    facts = {"rows": rows, "target": target.name, "task": target.task, "figures": figures}
+    facts |= {"positive": inputs.positive_name or None, "threshold": inputs.threshold}
+    facts |= {"groups": groups, "notes": inputs.notes, "warnings": warnings}
     text = f"{target.task} of {target.name!r} on {rows} rows of {inputs.table.source}\n\n"
     text += figures_table(figures, inputs.positive_name) + "\n"
     last = ["accuracy", "mean probability"] if target.is_class else ["in 90 % interval", "mean width"]
@@ -132,7 +128,11 @@ def evaluate(given: Any) -> None:
         text += f"\n{aligned([head, *lines])}\n"
     text += f"\n{advice}\n" if advice else ""
     text += f"\nhint: {advice}\n" if (advice := hint(figures)) else ""
-    write_result(given.output, text + "".join(f"\nwarning: {words}\n" for words in warnings))
+    _write(given, facts, text + "".join(f"\nwarning: {words}\n" for words in warnings))
+
+
+def _write(given: Any, facts: Any, text: str) -> None:
+    write_result(given.output, json.dumps(facts, indent=1) + "\n" if given.json else text)
 
 
 def recalibrate(given: Any) -> None:
@@ -215,9 +215,6 @@ def info(given: Any) -> None:
     facts |= {"contains": _contents(fitted, stored), "settings": settings}
     facts |= {"table": preparation_to_json(stored)}
     del facts["table"]["baselines"]  # long, and only for tggm evaluate
-    if given.json:
-        write_result(given.output, json.dumps(facts, indent=1) + "\n")
-        return
     target, record = stored.target, stored.fitted
     lines = [
         f"{facts['class']}: {target.task} of {target.name!r}",
@@ -238,7 +235,7 @@ def info(given: Any) -> None:
         if record.figures:
             table = figures_table(record.figures, record.positive or "")
             lines += [f"on {record.held_out} held-out rows:", "", table]
-    write_result(given.output, "\n".join(lines) + "\n")
+    _write(given, facts, "\n".join(lines) + "\n")
 
 
 def _contents(model: Any, stored: Any) -> list[str]:
@@ -282,12 +279,9 @@ def compare(given: Any) -> None:
             f"--folds {given.folds} needs {2 * given.folds} rows or more; {given.data} has {len(table)}."
         )
     figures = run_comparison(table, target, given, choose_models(given.models), given.folds)
-    if given.json:
-        facts = {"target": target.name, "task": target.task, "rows": len(table), "folds": given.folds}
-        write_result(given.output, json.dumps(facts | {"figures": figures}, indent=1) + "\n")
-        return
+    facts = {"target": target.name, "task": target.task, "rows": len(table), "folds": given.folds}
     title = f"{target.task} of {target.name!r}: {len(table)} rows, {given.folds} folds"
-    write_result(given.output, f"{title}\n\n{comparison_text(figures)}")
+    _write(given, facts | {"figures": figures}, f"{title}\n\n{comparison_text(figures)}")
 
 
 def serve(given: Any) -> None:

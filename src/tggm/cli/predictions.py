@@ -23,7 +23,6 @@ LOSS = 0.5  # decrease of the mean log-score since the fit, in nats, that is rep
 LEAST_ROWS = 20  # from which it is reported
 EXPLAINED = 300  # rows for average contributions
 Columns = dict[str, NDArray[Any]]
-_FIT = "With the command line: tggm fit --guarantee"
 
 
 class Inputs(NamedTuple):
@@ -143,7 +142,13 @@ def predicted_columns(inputs: Inputs, given: Any) -> Columns:
         warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` has reported these
         for begin in range(0, len(inputs.table), BLOCK):
             rows = inputs.table.take(np.arange(begin, min(begin + BLOCK, len(inputs.table))))
-            blocks.append(predicted(inputs, rows, given))
+            try:
+                blocks.append(predicted(inputs, rows, given))
+            except ValueError as error:
+                if not given.guarantee:
+                    raise
+                how = f"With the command line: tggm fit --guarantee {given.interval:g}."
+                raise CommandError(f"{error} {how}") from None
         columns = {key: np.concatenate([block[key] for block in blocks]) for key in blocks[0]}
         return columns | (explanation(inputs) if given.explain else {})
 
@@ -155,10 +160,7 @@ def _numbers(inputs: Inputs, rows: Table, given: Any) -> Columns:
     ends = model.predict_quantiles(rows, [tail, 1 - tail, *given.quantiles])
     low, high = ends[:, 0], ends[:, 1]
     if given.guarantee:
-        try:
-            low, high = model.predict_interval(rows, given.interval, guarantee=True)
-        except ValueError as error:
-            raise CommandError(f"{error} {_FIT} {given.interval:g}.") from None
+        low, high = model.predict_interval(rows, given.interval, guarantee=True)
     columns = {name: mean, f"{name}_std": std, f"{name}_low": low, f"{name}_high": high}
     columns |= {f"{name}_q{level:g}": ends[:, 2 + k] for k, level in enumerate(given.quantiles)}
     return columns | _novelty(model, rows)
@@ -170,10 +172,7 @@ def _classes(inputs: Inputs, rows: Table, given: Any) -> Columns:
     best = choose_class(p, inputs.threshold, inputs.positive)
     columns = {name: model.classes_[best], f"{name}_probability": p[np.arange(len(p)), best]}
     if given.guarantee:
-        try:
-            found = model.predict_set(rows, given.interval)
-        except ValueError as error:
-            raise CommandError(f"{error} {_FIT} {given.interval:g}.") from None
+        found = model.predict_set(rows, given.interval)
         labels = np.array([str(label) for label in model.classes_.tolist()])
         columns[f"{name}_set"] = np.array(["|".join(labels[row]) for row in found], dtype=object)
     columns |= {f"p({label})": p[:, k] for k, label in enumerate(model.classes_.tolist())}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tggm.data.parquet import ParquetFiles, RowGroup, parquet_errors
 from tggm.tables.inputs import as_table
 from tggm.tables.table import Table, TableError, stack_tables
-from tggm.tables.text import GAPS, LONGEST, Words, clean_words
+from tggm.tables.text import GAPS, LONGEST, clean_words
 
 DELIMITERS = ",;\t|"
 _UNREADABLE = {
