@@ -59,9 +59,7 @@ def model_file(model: Any, baselines: Baselines | None = None, fitted: FitRecord
 
     name = type(model).__name__
     if type(model) not in (estimators.TGGMClassifier, estimators.TGGMRegressor):
-        raise TypeError(
-            f"`model` must be a TGGMRegressor or a TGGMClassifier; got {type(model).__qualname__}."
-        )
+        raise TypeError(f"`model` must be a TGGMRegressor or TGGMClassifier; got {type(model).__qualname__}.")
     arrays, meta = estimators.to_state(model)
     description: dict[str, Any] = {"class": name, "version": tggm.__version__, "state": dict(meta)}
     preparation = estimators.table_description(model)
@@ -136,7 +134,5 @@ def _build(
         inputs, width = len(table.feature_names), len(found.fitted_.scales.x.shift)
         if width != inputs or table.target.task != found.task:
             task = table.target.task
-            raise ModelFileError(
-                f"its table section makes {inputs} inputs for {task}, but its model takes {width}"
-            )
+            raise ModelFileError(f"its table makes {inputs} inputs for {task}; its model takes {width}")
     return found

@@ -66,9 +66,8 @@ def require_unforked() -> None:
     """Raise in a process forked after JAX was used: JAX's threads are missing and it would hang."""
     if os.getpid() != _first_process():
         raise RuntimeError(
-            f"this process was forked from one ({_first_process()}) that had used tggm already, and JAX does "
-            "not work in it. Spawn processes, by multiprocessing.get_context('spawn') or joblib, or fork "
-            "before the first fit or prediction."
+            f"JAX does not work in a process forked from one ({_first_process()}) that used it; spawn "
+            "processes by joblib or multiprocessing.get_context('spawn'), or fork before the first fit."
         )
 
 

@@ -1,6 +1,7 @@
 """Checks of arguments; every message names the argument, the value and the remedy."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import Any
@@ -107,10 +108,7 @@ def hold_out(value: Any) -> Any:
     if whole and value >= 2:
         return int(value)
     if whole or isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(
-            "`cv` must be a fraction between 0 and 1, a number of folds, at least 2, or a splitter such as "
-            f"GroupKFold(); got {value!r}."
-        )
+        raise ValueError(f"`cv` must be a fraction, a number of folds, or a splitter; got {value!r}.")
     return float(value)
 
 
@@ -124,10 +122,7 @@ def layers(value: Any) -> tuple[int, ...] | None:
     except (TypeError, ValueError):
         found = ()
     if not found:
-        raise ValueError(
-            "`hidden` must be 'auto', a number of units, or a tuple with one number for each layer, all at "
-            f"least 1, for example 50 or (50, 50); got {value!r}."
-        )
+        raise ValueError(f"`hidden` must be 'auto', or units of each layer such as (50, 50); got {value!r}.")
     return found
 
 
@@ -143,10 +138,7 @@ def gauge(value: Any, most: float) -> float:
     """Validate sigma0 and return its square."""
     sigma0 = number("sigma0", value, above=0)
     if not 1 / most <= sigma0 <= most:
-        raise ValueError(
-            f"`sigma0` must be between {1 / most:g} and {most:g}; got {value!r}. It only sets a scale: use "
-            "0.1 to 1."
-        )
+        raise ValueError(f"`sigma0` must be between {1 / most:g} and {most:g}, such as 0.1; got {value!r}.")
     return sigma0**2
 
 
@@ -154,18 +146,12 @@ def noise_variance(value: Any, n_outputs: int) -> np.ndarray | None:
     """Return a fixed noise variance for each output, or None to learn it."""
     if value is None:
         return None
-    try:
+    with suppress(TypeError, ValueError):
         noise = np.broadcast_to(np.asarray(value, dtype=np.float64), (n_outputs,))
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"`noise` must be None (learned), a variance, or one per output ({n_outputs}); got {value!r}."
-        ) from None
-    if not (np.isfinite(noise) & (noise > 0)).all():
-        raise ValueError(
-            f"`noise` is the variance of the output noise and must be positive; got {value!r}. "
-            "Pass None to learn it."
-        )
-    return noise
+        if (np.isfinite(noise) & (noise > 0)).all():
+            return noise
+    several = f"a positive variance, or one for each of {n_outputs} outputs"
+    raise ValueError(f"`noise` must be None (learned), {several}; got {value!r}.")
 
 
 def checkpoint(path: Any, random_state: Any) -> None:
@@ -176,9 +162,7 @@ def checkpoint(path: Any, random_state: Any) -> None:
     if not isinstance(name, str) or not name or "\0" in name:
         raise ValueError(f"`checkpoint` must be None or the name of a file; got {path!r}.")
     if not isinstance(random_state, Integral):
-        raise ValueError(
-            f"`checkpoint` needs an integer `random_state`, for example 0; got {random_state!r}."
-        )
+        raise ValueError(f"`checkpoint` needs an integer `random_state`, such as 0; got {random_state!r}.")
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -152,9 +152,7 @@ def require_parameters(arrays: Arrays, dtype: str) -> None:
         raise ValueError(f"parameters reach {size:.3g}; at most {MOST[narrow]:g} is possible in {narrow}")
     noise = np.asarray(arrays.get("likelihood.log_noise", 0.0))
     if noise.min() < LEAST_LOG_NOISE or noise.max() > MOST_LOG_NOISE[narrow]:
-        raise ValueError(
-            f"the noise must be between exp({LEAST_LOG_NOISE:g}) and exp({MOST_LOG_NOISE[narrow]:g})"
-        )
+        raise ValueError(f"log-noise must be between {LEAST_LOG_NOISE:g} and {MOST_LOG_NOISE[narrow]:g}")
 
 
 def _require_arrays(arrays: Arrays, wanted: Shapes) -> None:

@@ -276,7 +276,7 @@ def compare(given: Any) -> None:
     table = table.take(target.known(table))
     if len(table) < 2 * given.folds:
         raise CommandError(
-            f"--folds {given.folds} needs {2 * given.folds} rows or more; {given.data} has {len(table)}."
+            f"--folds {given.folds} needs {2 * given.folds} rows; {given.data} has {len(table)}."
         )
     figures = run_comparison(table, target, given, choose_models(given.models), given.folds)
     facts = {"target": target.name, "task": target.task, "rows": len(table), "folds": given.folds}

@@ -85,9 +85,7 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
     if target.exists() and not target.is_file():
         raise CommandError(f"{path} is a pipe or a device; name a file, or - for standard output.")
     if target.exists() and not force:
-        raise CommandError(
-            f"{path} exists already; pass --force to replace it, or name another file with -o."
-        )
+        raise CommandError(f"{path} exists already; pass --force to replace it, or another name with -o.")
     if any(Path(name).exists() and target.exists() and target.samefile(name) for name in inputs):
         raise CommandError(f"{path} is read by this command; name another file with -o.")
     folder = target.parent
@@ -96,9 +94,7 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise CommandError(
-            f"nothing can be written to {folder} ({error.strerror}); choose another place with -o."
-        ) from None
+        raise CommandError(f"{folder} cannot be written to ({error.strerror}); choose another.") from None
 
 
 def write_result(path: str, content: str | bytes) -> None:
@@ -138,9 +134,7 @@ def read_model(path: str, data: str = "", backends: Sequence[str] = ("jax",)) ->
     if path == data == STREAM:
         raise CommandError("model and data cannot both come from standard input; name a file for one.")
     if path != STREAM and not os.path.exists(path):
-        raise CommandError(
-            f"there is no model file {path}; make one: tggm fit data.csv --target NAME -o {path}"
-        )
+        raise CommandError(f"there is no model file {path}; make one: tggm fit data.csv -t NAME -o {path}")
     given = sys.stdin.buffer.read() if path == STREAM else Path(path)
     for backend in backends:
         try:
@@ -150,10 +144,7 @@ def read_model(path: str, data: str = "", backends: Sequence[str] = ("jax",)) ->
             if backend == backends[-1]:
                 raise
     if table is None:
-        raise CommandError(
-            f"{path} was fitted to an array and does not name its columns; use tggm.load in Python, or make "
-            "it with tggm fit."
-        )
+        raise CommandError(f"{path} was fitted to an array; use it in Python, or make it with tggm fit.")
     if not table.target.is_class and len(model.fitted_.scales.y.shift) > 1:
         raise CommandError(f"{path} predicts several columns at once; use it in Python with tggm.load.")
     return model, table

@@ -81,9 +81,7 @@ def rows_with_target(
     table.require([target.name])
     known = target.known(table)
     if not known.any():
-        raise CommandError(
-            f"the target {target.name!r} of {table.source} is empty in all rows; nothing to compare."
-        )
+        raise CommandError(f"{table.source} has no value of the target {target.name!r}; nothing to compare.")
     if not known.all():
         notes.append(f"{target.name}: {int((~known).sum())} rows without a target left out")
     table = table.take(known)
@@ -91,8 +89,7 @@ def rows_with_target(
     if target.is_class and len(strange := np.setdiff1d(y, model.classes_)):
         shown = ", ".join(repr(label) for label in strange[:3].tolist())
         raise CommandError(
-            f"{table.source} has classes of {target.name!r} that the model was not fitted to ({shown}); "
-            "leave those rows out, or fit again with them."
+            f"the model has no class {shown} of {target.name!r}; leave those rows out, or fit again."
         )
     return table, y
 

@@ -167,7 +167,7 @@ def groups_of(table: Table, options: Namespace) -> NDArray[Any] | None:
     table.require([options.groups])
     if without := int((~table.known(options.groups)).sum()):
         raise CommandError(
-            f"--groups {options.groups}: {without} rows have no value there; fill it, or leave them out."
+            f"--groups {options.groups}: {without} rows have no value; fill it, or leave them out."
         )
     return np.asarray(table.words(options.groups))
 
@@ -189,8 +189,7 @@ def split_rows(
         return *split(y, options.test_size, options.seed, stratified=target.is_class), ""
     if target.is_class and len(strange := np.setdiff1d(y[test], y[train])):
         raise CommandError(
-            f"all rows of class {strange.tolist()[0]!r} of {target.name!r} are in the test part; choose "
-            "another part."
+            f"all rows of class {strange.tolist()[0]!r} are in the test part; choose another part."
         )
     return train, test, how
 
@@ -226,9 +225,7 @@ def fit_table(table: Table, options: Namespace) -> Fit:
 def fit_folder(path: str, options: Namespace) -> Fit:
     """Fit to the rows of a folder of Parquet files; rows are held out by a hash of their numbers."""
     if (options.groups, options.test_groups, options.test_last, options.censored) != (None,) * 4:
-        raise CommandError(
-            "--groups, --test-groups, --test-last and --censored are for one file, not for a folder."
-        )
+        raise CommandError("--groups, --test-groups, --test-last and --censored need one file, not a folder.")
     folder = Folder(path, options.missing)
     sample = folder.sample()
     target, reason = find_target(sample, options)

@@ -71,9 +71,7 @@ def from_parquet(
     for file, schema in source.schemas.items():
         missing = [name for name in (*names, target) if name not in schema.names]
         if missing:
-            raise ValueError(
-                f"{file} has no column {missing[0]!r}; it has {', '.join(schema.names)}. Every file needs it."
-            )
+            raise ValueError(f"{file} has no column {missing[0]!r}; it needs {', '.join([*names, target])}.")
 
     def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
         for group in source.order_groups(rng):
@@ -102,6 +100,4 @@ def _numbers(column: Any, name: str, file: Path) -> Floats:
     try:
         return np.asarray(as_numbers("X", column.to_numpy()), dtype=np.float64)
     except ValueError:
-        raise ValueError(
-            f"{file} has values in column {name!r} that are not numbers; name the other columns in `columns`."
-        ) from None
+        raise ValueError(f"column {name!r} of {file} has other values than numbers; leave it out.") from None

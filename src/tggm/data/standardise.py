@@ -189,8 +189,7 @@ def require_moderate(values: NDArray[Any], what: str, remedy: str) -> None:
     if size > LARGEST:
         row = int(np.argmax((np.abs(values) > LARGEST).reshape(len(values), -1).any(1)))
         raise ValueError(
-            f"{what} has a value of size {size:.3g} on the scale of the model (first in row {row}); "
-            f"at most {LARGEST:g} is possible; {remedy}."
+            f"{what} has {size:.3g} on the scale of the model in row {row}, above {LARGEST:g}; {remedy}."
         )
 
 

@@ -8,13 +8,13 @@ shapes and the number of rows are checked in every pass.
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tggm.data.standardise import WIDEST, Extent
+from tggm.settings import count
 
 BLOCK_ROWS = 2**18  # rows in memory at a time; two more blocks wait for training
 HELD_ROWS = 8192  # held-out rows at most: they are scored after every block
@@ -57,9 +57,7 @@ class Stream:
     target: str = "y"
 
     def __post_init__(self) -> None:
-        rows: Any = self.block_rows
-        if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
-            raise ValueError(f"`block_rows` must be a whole number of rows, at least 1; got {rows!r}.")
+        count("block_rows", self.block_rows)
 
 
 def from_arrays(X: Any, y: Any, *, block_rows: int = BLOCK_ROWS) -> Stream:
@@ -101,8 +99,7 @@ def from_batches(
     """Stream batches (X, y) of any sizes from a repeatable iterable or a function that returns one."""
     if isinstance(batches, Iterator):
         raise ValueError(
-            "`batches` can be iterated over only once, and training needs several passes; pass the function "
-            "that makes it: from_batches(lambda: read_batches())."
+            "`batches` can be read only once; pass the function that makes it: from_batches(read)."
         )
 
     def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
@@ -141,8 +138,7 @@ def check_pieces(pieces: Iterable[Piece], is_class: bool, form: str = "") -> Ite
         form = form or found
         if found != form:
             raise ValueError(
-                f"every batch and pass must have the same columns and the same kind of targets; from row "
-                f"{raw.start} on there are {found}, before there were {form}."
+                f"all batches must have one form; from row {raw.start} on {found}, before {form}."
             )
         yield piece
 
@@ -175,22 +171,8 @@ def as_numbers(name: str, array: NDArray[Any], start: int = 0) -> NDArray[Any]:
         raise ValueError(f"`{name}` must be real numbers; it is {array.dtype}. Replace it by numbers.")
     try:
         return np.asarray(array, np.float64)
-    except (TypeError, ValueError):
-        place, value = _first_text(array)
-        where = f"row {start + place[0]}" + "".join(f", column {k}" for k in place[1:])
-        raise ValueError(
-            f"`{name}` must be numbers; {where} is {value!r}. Replace words by indicator columns."
-        ) from None
-
-
-def _first_text(array: NDArray[Any]) -> tuple[tuple[int, ...], Any]:
-    """Return place and value of the first entry that is not a number."""
-    for place, value in np.ndenumerate(array):
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            return place, value.item() if isinstance(value, np.generic) else value
-    return (0,), array[0]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` must be numbers from row {start} on ({error}); encode words.") from None
 
 
 def _as_labels(y: NDArray[Any], start: int = 0) -> NDArray[Any]:
@@ -298,9 +280,7 @@ def next_pass(stream: Stream, first: Survey, seed: int, epoch: int) -> Iterator[
         yield piece
     if seen != first.count:
         raise ValueError(
-            f"the stream gave {seen} rows in pass {epoch + 2}, but {first.count} in pass 1; every pass must "
-            "give the same rows. If a function makes the batches, it must start again at each call: "
-            "from_batches(lambda: read_batches())."
+            f"pass {epoch + 2} gave {seen} rows, pass 1 {first.count}; every pass must give the same rows."
         )
 
 

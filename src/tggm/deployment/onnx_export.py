@@ -124,8 +124,7 @@ def _regression(
     """Return mean, deviation and quantiles of every output, in the units of the target."""
     if predictor.fitted_.support is not None:
         raise ValueError(
-            f"the model has the support {tuple(predictor.fitted_.support)}, which ONNX files cannot hold; "
-            "fit with support=None, or use load(path, backend='numpy')."
+            "ONNX files hold no support; fit with support=None, or use load(path, backend='numpy')."
         )
     y, log = predictor.fitted_.scales.y, predictor.fitted_.transform
     mean = shifted(predictor.fitted_.process, Z, outputs.mean, xp)

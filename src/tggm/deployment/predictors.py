@@ -213,9 +213,7 @@ class NumPyClassifier(PortablePredictor):
     def predict_set(self, X: ArrayLike, level: float = 0.9) -> Bools:
         """Return which classes are in the prediction set of each row, (n_rows, n_classes)."""
         if self.fitted_.guarantee is None:
-            raise ValueError(
-                f"no rows were set aside for sets: fit with TGGMClassifier(guarantee={level:g})."
-            )
+            raise ValueError(f"no rows were set aside for sets; fit with guarantee={level:g}.")
         return class_set(self.predict_proba(X), self.fitted_.guarantee[0], level)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:

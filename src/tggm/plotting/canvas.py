@@ -46,9 +46,7 @@ def one_output(name: str, value: ArrayLike, rows: int | None = None) -> Floats:
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
     if vector.ndim != 1:
-        raise ValueError(
-            f"`{name}` must have one value per row; got shape {vector.shape}. Draw one output at a time."
-        )
+        raise ValueError(f"`{name}` must have one value per row; got shape {vector.shape}; draw one output.")
     if rows is not None and len(vector) != rows:
         raise ValueError(f"`{name}` must have {rows} values, one for each row; got {len(vector)}.")
     return vector

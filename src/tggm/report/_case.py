@@ -115,15 +115,9 @@ def examine(
             for column, (begin, end) in zip(described.columns, pairwise(ends), strict=True)
         )
     if known.ndim != 1 or len(known) != len(given) or not len(known):
-        raise ValueError(
-            f"`y` must have {len(given)} targets, one for each row of `X`; got shape {known.shape}. A report "
-            "is about one output."
-        )
+        raise ValueError(f"`y` must have {len(given)} targets of one output; got shape {known.shape}.")
     if isinstance(model, TGGMClassifier) and len(unknown := np.setdiff1d(known, model.classes_)):
-        raise ValueError(
-            f"`y` has the label {unknown[0]!r}, which is not a class of the model "
-            f"({', '.join(map(str, model.classes_[:20]))}); remove such rows."
-        )
+        raise ValueError(f"`y` has the label {unknown[0]!r}, no class of the model; leave such rows out.")
     count, rows = len(known), sample(len(known), MAX_ROWS)
     given = given.take(rows) if isinstance(given, Table) else given[rows]
     numbers = (given.places if isinstance(given, Table) else rows) + 1

@@ -87,8 +87,7 @@ class Number(Column):
         known = values[~np.isnan(values)]
         if (most := np.abs(known).max(initial=0.0)) > WIDEST:
             raise TableError(
-                f"{table.source} has {most:.3g} in column {name!r}, whose sums overflow; divide it, or "
-                "leave the column out."
+                f"column {name!r} of {table.source} has {most:.3g}, too large to sum; divide it."
             )
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
@@ -134,10 +133,8 @@ class Number(Column):
         marked = {word: limit(word, spelling) for word in odd}
         unknown = {word: row for word, row in odd.items() if marked[word][0] not in self.marks}
         if unknown:
-            raise TableError(
-                f"{table.source} has {table.quote(unknown)} of column {self.name!r}, which should hold "
-                f"numbers or {', '.join(self.marks)}; correct it."
-            )
+            found = f"{table.source} has {table.quote(unknown)} of column {self.name!r}"
+            raise TableError(f"{found}, which should hold numbers or {', '.join(self.marks)}; correct it.")
         values = readable | {word: np.nan if x is None else x for word, (_, x) in marked.items()}
         index = {word: self.marks.index(mark) for word, (mark, _) in marked.items()}
         words = table.columns[self.name].tolist()

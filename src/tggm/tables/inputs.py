@@ -48,14 +48,9 @@ def check_targets(X: Any, y: Any, **options: Any) -> NDArray[Any]:
 def _target_errors(y: Any) -> Iterator[None]:
     """Raise for targets of the wrong kind, and reword errors of checks."""
     if isinstance(y, str):
-        raise TypeError(
-            f"`y` must have a value for each row; got the text {y!r}. Pass the column: "
-            f"fit(df.drop(columns={y!r}), df[{y!r}])."
-        )
+        raise TypeError(f"`y` must have a value for each row; got {y!r}. Pass the column: df[{y!r}].")
     if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
-        raise ValueError(
-            f"`y` holds dates or durations ({y.dtype}); pass numbers, such as days since the first."
-        )
+        raise ValueError(f"`y` holds dates or durations ({y.dtype}); pass numbers, such as days.")
     try:
         yield
     except OverflowError:  # a Python integer
@@ -64,13 +59,11 @@ def _target_errors(y: Any) -> Iterator[None]:
         _, words, value = str(error).partition("could not convert string to float: ")
         if words:  # words in inputs are encoded
             raise ValueError(
-                f"`y` has {value}, which is not a number; correct it, or fit a TGGMClassifier to words."
+                f"`y` has {value}, which is not a number; fit a TGGMClassifier to words."
             ) from None
         if not str(error).startswith("Input y contains"):
             raise
-        raise ValueError(
-            f"{error} Leave such rows out: keep = np.isfinite(y), then fit(X[keep], y[keep])."
-        ) from None
+        raise ValueError(f"{error} Leave such rows out: keep = np.isfinite(y).") from None
 
 
 def new_rows(estimator: Any, X: Any, *, unknown: bool = False, **options: Any) -> Any:
@@ -134,16 +127,11 @@ def is_table(X: Any) -> bool:
         return False
     if isinstance(X, str | PathLike):
         name = repr(fspath(X))
-        raise TypeError(
-            f"{NAME} must be a table, not its name; got {name}. Read it: pandas.read_csv({name})."
-        )
+        raise TypeError(f"{NAME} must be a table; got its name. Read it: pandas.read_csv({name}).")
     if isinstance(X, dict):
         raise TypeError(f"{NAME} must be a table; got a dict. Pass pandas.DataFrame(X).")
     if hasattr(X, "to_frame"):
-        raise ValueError(
-            f"{NAME} must have rows and columns; got a Series. Pass X.to_frame() if it is a column, and "
-            "X.to_frame().T if it is a row."
-        )
+        raise ValueError(f"{NAME} must be a table; got a Series. Pass X.to_frame() or X.to_frame().T.")
     if not isinstance(X, np.ndarray | list | tuple):
         return False
     try:
@@ -225,10 +213,7 @@ def _finite(given: Any, name: str, source: str) -> Floats:
     values = np.asarray(given, dtype=np.float64)
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values)))
-        raise ValueError(
-            f"{source} contains infinity (inf) in row {row + 1} of column {name!r}; correct it, or "
-            "replace it by a gap (NaN)."
-        )
+        raise ValueError(f"{source} contains infinity (inf) in row {row + 1} of column {name!r}; use NaN.")
     return values
 
 
@@ -241,17 +226,12 @@ def _table_of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
     except DuplicateError:
         frame = None
     except TypeError:
-        raise TypeError(
-            f"{source} is a {type(X).__name__}, not a data frame in memory; collect it, or pass arrays."
-        ) from None
+        raise TypeError(f"{source} is a {type(X).__name__}, not a frame in memory; collect it.") from None
     if frame is None or len(set(frame.columns)) < len(frame.columns):
         raise TableError(f"{source} has two columns with the same name; every column needs its own name.")
     kinds = {type(label).__name__ for label in frame.columns}
     if len(kinds) > 1 and "str" in kinds:
-        raise TypeError(
-            f"{source} has column names of the types {', '.join(sorted(kinds))}; make all of them strings: "
-            "X.columns = X.columns.astype(str)."
-        )
+        raise TypeError(f"{source} has column names of types {', '.join(sorted(kinds))}; make all strings.")
     series = {str(label): frame.get_column(label) for label in frame.columns}
     columns = {name: _column_of_series(one, name, gaps, source) for name, one in series.items()}
     words = [name for name, one in series.items() if one.dtype in (nw.Categorical, nw.Enum)]

@@ -91,11 +91,8 @@ def _decode(content: bytes, name: str, encoding: str | None) -> str:
         return content.decode(encoding or ("utf-16" if wide else "utf-8-sig"))
     except LookupError:
         raise TableError(f"--encoding {encoding!r} is not known; try latin-1, cp1252 or utf-8.") from None
-    except UnicodeDecodeError as error:
-        raise TableError(
-            f"{name} is not {encoding or 'UTF-8'} text (byte {error.start}); name its encoding, for example "
-            "--encoding latin-1."
-        ) from None
+    except UnicodeDecodeError:
+        raise TableError(f"{name} is not {encoding or 'UTF-8'} text; try --encoding latin-1.") from None
 
 
 # ---- CSV -------------------------------------------------------------------------------------------------
@@ -162,7 +159,7 @@ def _check_rows(text: str, mark: str, name: str) -> None:
                 wrong = f"has {len(row)} fields in row {number}, but {width} column names"
     except csv.Error as error:
         raise TableError(
-            f"{name} is not valid CSV at line {reader.line_num} ({error}); check the quotes there."
+            f"{name} is not valid CSV at line {reader.line_num} ({error}); check quotes."
         ) from None
     if wrong:
         raise TableError(f"{name} {wrong}; check the quotes there, and that {mark!r} is the delimiter.")
@@ -215,10 +212,8 @@ def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str
             book = pd.ExcelFile(io.BytesIO(content), engine="openpyxl")
             chosen, known = sheet or book.sheet_names[0], book.sheet_names
             frame = book.parse(chosen).dropna(how="all") if chosen in known else None
-        except Exception as error:  # damaged archives raise many types
-            raise TableError(
-                f"{name} is a damaged Excel file ({type(error).__name__}); save it again."
-            ) from None
+        except Exception:  # damaged archives raise many types
+            raise TableError(f"{name} is a damaged Excel file; save it again.") from None
     if frame is None:
         raise TableError(f"{name} has no sheet {sheet!r}; it has {', '.join(map(repr, known))}.")
     labels = enumerate((str(label).strip() for label in frame.columns), start=1)

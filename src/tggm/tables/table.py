@@ -179,9 +179,7 @@ class Table:
         if values is not None:
             return values
         if self.columns[name].dtype.kind == "M":
-            raise TableError(
-                f"{self.source} has dates in column {name!r}, which should hold numbers; correct it."
-            )
+            raise TableError(f"{self.source} has dates in column {name!r}, which should hold numbers.")
         odd = self.odd_words(name, self.readable(name, spelling))
         place = f"{self.source} has {self.quote(odd)} of column {name!r}"
         raise TableError(f"{place}, which should hold numbers; {_remedy(odd)}")
@@ -295,9 +293,7 @@ class Target:
         labels: dict[str, Any] = {word: value(word) for word in set(words.tolist())}  # equal for 7 and 7.0
         strange = [word for word, label in labels.items() if label is None or label % 1]
         if strange:
-            raise TableError(
-                f"{table.source} has the class {strange[0]!r}, but the model's classes are whole numbers."
-            )
+            raise TableError(f"{table.source} has the class {strange[0]!r}; the model has whole numbers.")
         return np.array([int(labels[word]) for word in words])
 
 
@@ -306,14 +302,9 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
     table.require([name])
     known = table.known(name)
     if table.has_dates(name):
-        raise TableError(
-            f"column {name!r} of {table.source} holds dates or times ({table.words(name)[known][0]!r}), "
-            "which cannot be predicted; replace them by numbers, such as days since the start."
-        )
+        raise TableError(f"the target {name!r} of {table.source} holds dates; pass numbers, such as days.")
     if not known.any():
-        raise TableError(
-            f"the target {name!r} of {table.source} is empty in all rows; choose another column."
-        )
+        raise TableError(f"the target {name!r} of {table.source} is empty; choose another column.")
     are_truth = {word.lower() for word in table.different(name)} in ({"true"}, {"false"}, {"true", "false"})
     values = None if are_truth or table.has_codes(name) else table.numbers_or_none(name)
     numeric = None if values is None else values[known]
@@ -326,14 +317,11 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
     if found == "regression":
         _require_numbers(table, name, numeric)
     if different == 1:
-        raise TableError(
-            f"the target {name!r} has one value only, {_word(labels[0])!r}; there is nothing to learn, "
-            "choose another column."
-        )
+        raise TableError(f"the target {name!r} has one value, {_word(labels[0])!r}; choose another column.")
     if found == "classification" and different > min(MOST_CLASSES, rows // 2):
         raise TableError(
-            f"the target {name!r} has {different} different values in {rows} rows, too many to be "
-            "classes; choose another column, or correct it if it should hold numbers."
+            f"the target {name!r} has {different} values in {rows} rows, too many for classes; "
+            "choose another column."
         )
     return Target(name, found, found == "classification" and whole), reason
 
@@ -352,8 +340,7 @@ def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
         )
     if np.abs(numeric).max() > LARGEST:
         raise TableError(
-            f"the target {name!r} has the number {numeric[np.abs(numeric).argmax()]:g}, whose square is too "
-            "large to compute with; divide the column by a large number, or correct it."
+            f"the target {name!r} has {np.abs(numeric).max():g}, too large to square; divide it."
         )
 
 

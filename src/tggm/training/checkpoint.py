@@ -107,16 +107,15 @@ class CheckpointFile:
         except FileNotFoundError:
             return None
         except (OSError, ModelFileError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise CheckpointError(
-                f"`checkpoint` {self._path} cannot be used ({getattr(error, 'strerror', None) or error}); "
-                "delete it to start again, or name another file."
+                f"`checkpoint` {self._path} is not usable ({reason}); delete it, or name another."
             ) from None
         if header.get("fit") != self._fit:
             if header.get("finished"):
                 return None
             raise CheckpointError(
-                f"{self._path} is the checkpoint of an unfinished fit with other data or settings; repeat "
-                "that fit to resume it, or delete the file to start again."
+                f"{self._path} is of another unfinished fit; finish it, or delete the file."
             )
         old, tree = jax.tree.flatten(self._template)
         new = [arrays.get(f"state.{k:03d}") for k in range(len(old))]

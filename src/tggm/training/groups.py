@@ -60,10 +60,7 @@ def train_groups(params: Tree, blocks: Blocks, program: Program, observer: Obser
             found.append(one)
             observer.progressed(one.train.shape[1], Trace(one.train, one.held))
     except BrokenExecutor as error:
-        raise RuntimeError(
-            f"a worker of this fit ended with {len(found)} of {len(groups)} groups of members trained, often "
-            "for lack of memory; nothing was stored. Fit again with a smaller `n_jobs`."
-        ) from error
+        raise RuntimeError("a worker ended, often for lack of memory; use a smaller `n_jobs`.") from error
     result = _joined(found)
     observer.ended(result.reason)
     return result
