@@ -162,7 +162,7 @@ def test_the_test_part_is_the_last_rows_or_whole_groups():
         assert len(test) == 5 * count
         assert not set(groups[test]) & set(groups[train])
     kind = Target("y", "classification", False)
-    with pytest.raises(CommandError, match="all rows of class 'b' of 'y' are in the test part"):
+    with pytest.raises(CommandError, match="all rows of class 'b' are in the test part"):
         split_rows(np.repeat(["a", "b"], [40, 10]), None, fit_options("--test-last", "0.2"), kind)
 
 

@@ -42,24 +42,24 @@ def other_passes(*parts):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: iter(batches()), "can be iterated over only once, .* pass the function"),
+        (lambda: iter(batches()), "can be read only once; pass a function"),
         (lambda: 3, "`batches` must be an iterable of pairs .*; got 3"),
         (lambda: [(X, Y, Y)], "`batches` must yield pairs .* got a tuple"),
         (lambda: [(X[:5], Y[:4])], r"must be a table and its targets, .* got shapes \(5, 3\)"),
         (lambda: [(X[:, :0], Y)], r"must have at least one column; got shapes \(300, 0\)"),
         (lambda: [([[1, 2], [3]], Y[:2])], "`X` must be an array .*; give all its rows the same length"),
         (list, "the stream gave 0 rows; a fit needs at least two"),
-        (lambda: [FIRST, (X[:70, :2], Y[:70])], "from row 70 on there are 2 columns .* before there were 3"),
+        (lambda: [FIRST, (X[:70, :2], Y[:70])], "from row 70 2 columns .* before 3"),
         (lambda: [FIRST, (X[:70], Y[:70, None])], r"from row 70 on .* targets of shape \(1,\)"),
         (lambda: [(MASKED, Y)], "`X` is masked; .* fill them: X.filled"),
         (lambda: [(X + 1j, Y)], "`X` must be real numbers; it is complex128. Replace"),
         (lambda: [(X, Y.astype("M8[s]"))], "`y` must be real numbers; it is datetime64.*. Replace"),
-        (lambda: [(X.astype(str), np.full(300, "red"))], "`y` must be numbers; row 0 is 'red'. Replace"),
-        (lambda: with_wrong("X", "red"), "`X` must be numbers; row 123, column 2 is 'red'"),
+        (lambda: [(X.astype(str), np.full(300, "red"))], "`y` must be numbers from row 0 on .*'red'"),
+        (lambda: with_wrong("X", "red"), "`X` must be numbers from row 70 on .*'red'"),
         (lambda: with_wrong("X", np.nan), "`X` must be finite .*; row 123 has nan in column 2. Leave"),
-        (lambda: other_passes((X[:, :1], Y)), "from row 0 on there are 1 columns .* before there were 3"),
-        (lambda: other_passes(FIRST), "gave 70 rows in pass 2, but 300 in pass 1"),
-        (lambda: lambda: SPENT, "gave 0 rows in pass 2, but 300 in pass 1; .* start again at each call"),
+        (lambda: other_passes((X[:, :1], Y)), "from row 0 1 columns .* before 3"),
+        (lambda: other_passes(FIRST), "pass 2 gave 70 rows, pass 1 300"),
+        (lambda: lambda: SPENT, "pass 2 gave 0 rows, pass 1 300; .* start again at each call"),
     ],
 )
 def test_invalid_batches_are_rejected(make, message):
@@ -69,7 +69,7 @@ def test_invalid_batches_are_rejected(make, message):
 
 @pytest.mark.parametrize("rows", [0, -1, 2.5, "a", True])
 def test_block_rows_must_be_a_positive_integer(rows):
-    with pytest.raises(ValueError, match=f"`block_rows` must be a whole number .* got {rows!r}"):
+    with pytest.raises(ValueError, match=f"`block_rows` must be an integer of at least 1; got {rows!r}"):
         from_batches(batches(), block_rows=rows)
 
 

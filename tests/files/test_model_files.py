@@ -249,7 +249,7 @@ def test_saving_to_a_link_replaces_its_target(path, tmp_path):
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        ({}, "`model` must be a TGGMRegressor or a TGGMClassifier; got dict"),
+        ({}, "`model` must be a TGGMRegressor or TGGMClassifier; got dict"),
         (Toy({"c": np.array([1j])}, META), "array 'c' has dtype complex128"),
         (Toy({}, {"hidden": lambda: 3}), "cannot be stored: Object of type function"),
         (Toy({}, {"hidden": float("nan")}), "cannot be stored: Out of range float"),

@@ -151,7 +151,7 @@ def test_the_first_feature_is_the_most_important(regression, classes):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"y": np.zeros(3)}, "`y` must have 20 targets, one for each row of `X`; got shape (3,)."),
+        ({"y": np.zeros(3)}, "`y` must have 20 targets of one output; got shape (3,)."),
         ({"X": np.zeros((20, 3))}, "`X` has no column 'groß"),
         ({"level": 90}, "`level` must be between 0 and 1; got 90. For 90 % pass 0.9."),
     ],

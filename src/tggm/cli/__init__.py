@@ -151,7 +151,7 @@ LEVELS = _read(_numbers, lambda q: all(0 < p < 1 for p in q), "probabilities suc
 COSTS = _read(
     _numbers,
     lambda c: len(c) == 2 and 0 < min(c) < math.inf,
-    "the cost of a false alarm and that of a miss, such as 1,20",
+    "two costs such as 1,20",
 )
 PART = _read(float, lambda part: 0 <= part < 1, "at least 0 and less than 1, for example 0.2")
 UNITS = _read(

@@ -275,9 +275,7 @@ def compare(given: Any) -> None:
     target, _ = find_target(table, given)
     table = table.take(target.known(table))
     if len(table) < 2 * given.folds:
-        raise CommandError(
-            f"--folds {given.folds} needs {2 * given.folds} rows; {given.data} has {len(table)}."
-        )
+        raise CommandError(f"--folds {given.folds} needs {2 * given.folds} rows; there are {len(table)}.")
     figures = run_comparison(table, target, given, choose_models(given.models), given.folds)
     facts = {"target": target.name, "task": target.task, "rows": len(table), "folds": given.folds}
     title = f"{target.task} of {target.name!r}: {len(table)} rows, {given.folds} folds"

@@ -77,10 +77,7 @@ def run_comparison(table: Table, target: Target, options: Namespace, models: lis
                 seconds[name] += (time.perf_counter() - begin) / folds
                 if not options.quiet:
                     say(f"  fold {k + 1}/{folds}  {name}")
-    joined = {
-        name: {m: np.concatenate([fold[m] for fold in found]) for m in found[0]}
-        for name, found in rows.items()
-    }
+    joined = {name: {m: np.concatenate([f[m] for f in own]) for m in own[0]} for name, own in rows.items()}
     return {name: figures(own, joined[OURS]) | {"seconds": seconds[name]} for name, own in joined.items()}
 
 

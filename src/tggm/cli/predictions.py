@@ -73,9 +73,7 @@ def read_inputs(given: Any, *, targets: bool = False) -> Inputs:
     return Inputs(model, stored, table, y, notes, positive, threshold, groups)
 
 
-def rows_with_target(
-    model: "BaseEstimator", stored: Preparation, table: Table, notes: list[str]
-) -> tuple[Table, NDArray[Any]]:
+def rows_with_target(model: Any, stored: Preparation, table: Table, notes: list[str]) -> tuple[Table, Any]:
     """Return the rows that have a target, and their targets; classes must be those of the model."""
     target = stored.target
     table.require([target.name])
@@ -88,15 +86,11 @@ def rows_with_target(
     y = target.values(table)
     if target.is_class and len(strange := np.setdiff1d(y, model.classes_)):
         shown = ", ".join(repr(label) for label in strange[:3].tolist())
-        raise CommandError(
-            f"the model has no class {shown} of {target.name!r}; leave those rows out, or fit again."
-        )
+        raise CommandError(f"the model has no class {shown} of {target.name!r}; drop such rows or fit again.")
     return table, y
 
 
-def score_inputs(
-    inputs: Inputs, censored: str | None = None
-) -> tuple[Figures, dict[str, list[Any]], list[str]]:
+def score_inputs(inputs: Inputs, censored: str | None = None) -> tuple[Figures, Any, list[str]]:
     """Return scores of the model and its baselines, coverage of groups, and warnings about a drift."""
     stored, model, choice = inputs.stored, inputs.model, (inputs.threshold, inputs.positive)
     with warnings.catch_warnings():
@@ -195,9 +189,7 @@ def explanation(inputs: Inputs, background: Table | None = None) -> Columns:
         rows = np.arange(len(base))
         base, parts = base[rows, best], parts[rows, :, best]
     used = {column.name for column in inputs.stored.columns}
-    return {"base": base} | {
-        f"part({name})": parts[:, k] for k, name in enumerate(found.names) if name in used
-    }
+    return {"base": base} | {f"part({n})": parts[:, k] for k, n in enumerate(found.names) if n in used}
 
 
 def explained(inputs: Inputs, row: int | None) -> tuple[Columns, str]:
@@ -223,9 +215,7 @@ def explained(inputs: Inputs, row: int | None) -> tuple[Columns, str]:
     of = f"probability of its predicted class of {name!r}" if inputs.stored.target.is_class else repr(name)
     text = f"average size of contributions to {of}, {len(some)} rows"
     if row is not None:
-        text = (
-            f"row {row} of {table.source}: {base:.4g} on average, {base + sizes.sum():.4g} predicted for {of}"
-        )
+        text = f"row {row}: {base:.4g} on average, {base + sizes.sum():.4g} predicted for {of}"
     return found, f"{text}\n\n{aligned([list(found), *lines])}\n"
 
 

@@ -223,8 +223,7 @@ def serve_model(served: ServedModel, host: str, port: int, quiet: bool) -> None:
     if host not in LOCAL:
         say("warning: everybody who can reach this address can use the model; there is no password")
     interruption.outcome = "the server has ended"
-    config = uvicorn.Config(
-        application(served, host), log_level="error", access_log=False, limit_concurrency=MOST_CLIENTS
-    )
+    app = application(served, host)
+    config = uvicorn.Config(app, log_level="error", access_log=False, limit_concurrency=MOST_CLIENTS)
     with listening:
         uvicorn.Server(config).run(sockets=[listening])

@@ -166,15 +166,11 @@ def groups_of(table: Table, options: Namespace) -> NDArray[Any] | None:
         return None
     table.require([options.groups])
     if without := int((~table.known(options.groups)).sum()):
-        raise CommandError(
-            f"--groups {options.groups}: {without} rows have no value; fill it, or leave them out."
-        )
+        raise CommandError(f"--groups {options.groups}: {without} rows have no group; fill or drop them.")
     return np.asarray(table.words(options.groups))
 
 
-def split_rows(
-    y: NDArray[Any], groups: NDArray[Any] | None, options: Namespace, target: Target
-) -> tuple[Ints, Ints, str]:
+def split_rows(y: Any, groups: Any, options: Namespace, target: Target) -> tuple[Ints, Ints, str]:
     """Return rows to train on, rows to hold out, and a word on the latter."""
     rows = np.arange(len(y))
     if options.test_last is not None:
@@ -188,9 +184,7 @@ def split_rows(
     else:
         return *split(y, options.test_size, options.seed, stratified=target.is_class), ""
     if target.is_class and len(strange := np.setdiff1d(y[test], y[train])):
-        raise CommandError(
-            f"all rows of class {strange.tolist()[0]!r} are in the test part; choose another part."
-        )
+        raise CommandError(f"all rows of class {strange.tolist()[0]!r} are in the test part; take another.")
     return train, test, how
 
 

@@ -71,7 +71,7 @@ def from_parquet(
     for file, schema in source.schemas.items():
         missing = [name for name in (*names, target) if name not in schema.names]
         if missing:
-            raise ValueError(f"{file} has no column {missing[0]!r}; it needs {', '.join([*names, target])}.")
+            raise ValueError(f"{file} has no column {missing[0]!r}; it has {', '.join(schema.names)}.")
 
     def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
         for group in source.order_groups(rng):

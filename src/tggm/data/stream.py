@@ -98,9 +98,7 @@ def from_batches(
 ) -> Stream:
     """Stream batches (X, y) of any sizes from a repeatable iterable or a function that returns one."""
     if isinstance(batches, Iterator):
-        raise ValueError(
-            "`batches` can be read only once; pass the function that makes it: from_batches(read)."
-        )
+        raise ValueError("`batches` can be read only once; pass a function that returns it: from_batches(f).")
 
     def pieces(rng: np.random.Generator | None) -> Iterator[Piece]:
         start = 0
@@ -137,9 +135,7 @@ def check_pieces(pieces: Iterable[Piece], is_class: bool, form: str = "") -> Ite
         found = _form(piece)
         form = form or found
         if found != form:
-            raise ValueError(
-                f"all batches must have one form; from row {raw.start} on {found}, before {form}."
-            )
+            raise ValueError(f"all batches must have one form; from row {raw.start} {found}, before {form}.")
         yield piece
 
 
@@ -280,7 +276,8 @@ def next_pass(stream: Stream, first: Survey, seed: int, epoch: int) -> Iterator[
         yield piece
     if seen != first.count:
         raise ValueError(
-            f"pass {epoch + 2} gave {seen} rows, pass 1 {first.count}; every pass must give the same rows."
+            f"pass {epoch + 2} gave {seen} rows, pass 1 {first.count}; a function of "
+            "batches must start again at each call."
         )
 
 

@@ -96,9 +96,7 @@ def export_onnx(
     write_atomically(Path(path), graph.SerializeToString())
 
 
-def _inputs(
-    xp: Any, predictor: NumPyClassifier | NumPyRegressor, preparation: Preparation | None
-) -> tuple[dict[str, Array], Array]:
+def _inputs(xp: Any, predictor: Any, preparation: Preparation | None) -> tuple[dict[str, Array], Array]:
     """Return the arguments of the graph, and the inputs of the network, in which no value is missing."""
     if preparation is None:
         shift = predictor.fitted_.scales.x.shift
@@ -118,14 +116,10 @@ def _inputs(
     return arguments, xp.concat(parts, axis=-1)
 
 
-def _regression(
-    xp: Any, predictor: NumPyRegressor, outputs: Outputs, Z: Array, levels: list[float]
-) -> dict[str, Array]:
+def _regression(xp: Any, predictor: Any, outputs: Outputs, Z: Array, levels: list[float]) -> dict[str, Array]:
     """Return mean, deviation and quantiles of every output, in the units of the target."""
     if predictor.fitted_.support is not None:
-        raise ValueError(
-            "ONNX files hold no support; fit with support=None, or use load(path, backend='numpy')."
-        )
+        raise ValueError("ONNX files hold no support; fit with support=None, or load(path, backend='numpy').")
     y, log = predictor.fitted_.scales.y, predictor.fitted_.transform
     mean = shifted(predictor.fitted_.process, Z, outputs.mean, xp)
     var = outputs.variances() + np.asarray(predictor.network_.noise)[:, None, :]

@@ -188,9 +188,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 stacklevel=4,
             )
         if result.interrupted:
-            sys.stderr.write(
-                f"Interrupted after {self.n_iter_} epochs; the best parameters so far are kept.\n"
-            )
+            sys.stderr.write(f"Interrupted after {self.n_iter_} epochs; the best parameters are kept.\n")
 
     @property
     def _engine(self) -> str:
@@ -312,9 +310,7 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
         return cls(**{"method": "bp", "sigma0": 0.1, "noise": 0.01, "learning_rate": 1e-3, **given})
 
     def _fit_rows(self, X: ArrayLike, y: ArrayLike) -> None:
-        X_, y_ = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
-        )
+        X_, y_ = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         settings.standardize(self.standardize, whole=True)
         Y = np.asarray(y_, np.float64).reshape(len(y_), -1)
         n = Y.shape[1]
@@ -426,7 +422,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         return cls(**{"method": "bp", "sigma0": 0.1, **given})
 
     def _fit_rows(self, X: ArrayLike, y: ArrayLike) -> None:
-        X_, y_ = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=1)
+        X_, y_ = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
         check_classification_targets(y_)
         settings.standardize(self.standardize, whole=True)
         self.classes_, labels = np.unique(y_, return_inverse=True)

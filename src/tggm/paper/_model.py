@@ -65,9 +65,8 @@ class OneLayer(Shallow):
         """
         shift = (X @ self.W0.T + self.b0[None, :]) / self.gauge
         base = jnp.full_like(self.b0, 1.0) / self.gauge
-        return TruncatedGaussian(
-            Diagonal(base) if U is None else LowRank(base, U), shift if pull is None else shift + pull
-        )
+        P = Diagonal(base) if U is None else LowRank(base, U)
+        return TruncatedGaussian(P, shift if pull is None else shift + pull)
 
     def start(self, X: Any) -> None:
         """Return no starting point: the prior of one layer needs no inference."""

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from tggm.arrays import Floats
 from tggm.plotting.canvas import DATA, GREY, MODEL, REFERENCE, axes_or_new, one_output, percent, shade
 from tggm.predictive.base import ScalarPredictive
 from tggm.settings import count
@@ -29,7 +28,10 @@ def plot_calibration(
     Below the diagonal the model is overconfident, above it underconfident. The grey band contains the curve
     of a calibrated model with probability `confidence`, at each point, for this number of rows.
     """
-    pit = _pit(dist, y)
+    y = one_output("y", y)
+    if not len(y):
+        raise ValueError("`y` is empty; calibration needs observations.")
+    pit = one_output("dist", np.clip(dist.pit(y), 0, 1), len(y))
     level = np.linspace(0, 1, 101)
     # y is in the central interval of probability p if and only if |2 F(y) − 1| ≤ p
     coverage = np.searchsorted(np.sort(np.abs(2 * pit - 1)), level, side="right") / len(pit)
@@ -43,13 +45,6 @@ def plot_calibration(
     ax.set(xlabel="probability of the interval", ylabel="fraction of observations inside")
     ax.legend(frameon=False, loc="upper left")
     return ax
-
-
-def _pit(dist: ScalarPredictive, y: ArrayLike) -> Floats:
-    y = one_output("y", y)
-    if not len(y):
-        raise ValueError("`y` is empty; calibration needs observations.")
-    return one_output("dist", np.clip(dist.pit(y), 0, 1), len(y))
 
 
 def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, ax: Any = None) -> Any:

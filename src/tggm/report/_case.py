@@ -1,7 +1,7 @@
 """The subject of a report: a fitted model, labelled rows and their predictions."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,11 +94,10 @@ def examine(
     if sparse.issparse(X):
         raise TypeError("`X` must be dense; pass X.toarray().")
     known, described = np.asarray(y), table_description(model)
-    encode: Any
+    encode: Any = partial(np.asarray, dtype=np.float64)
     given: Any
     if described is None or model.table_ is None:
-        encode = _array
-        given = _array(X)
+        given = encode(X)
         names = [f"x{j}" for j in range(model.n_features_in_)]
         features = tuple(Feature(name, (j,)) for j, name in enumerate(names))
         if given.ndim != 2 or given.shape[1] != len(features):
@@ -139,7 +138,3 @@ def sample(count: int, most: int) -> Ints:
     if count <= most:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
-
-
-def _array(X: Any) -> Floats:
-    return np.asarray(X, np.float64)

@@ -63,9 +63,7 @@ def effect(case: Case, feature: Feature, level: float) -> Effect:
         p = case.model.predict_proba(X).reshape(len(place), len(rows), -1)
         return Effect(feature, place, labels, discrete, p.mean(1), *np.quantile(p, (0.25, 0.75), axis=1))
     law = case.model.predict_dist(X)
-    bands = (
-        np.asarray(a).reshape(len(place), -1).mean(1)[:, None] for a in (law.mean(), *law.interval(level))
-    )
+    bands = (a.reshape(len(place), -1).mean(1)[:, None] for a in (law.mean(), *law.interval(level)))
     return Effect(feature, place, labels, discrete, *bands)
 
 
@@ -77,9 +75,7 @@ def plot_effect(case: Case, found: Effect, ax: Any) -> Any:
     for c in columns:
         colour = MODEL if len(columns) == 1 else CLASS_COLOURS[c % len(CLASS_COLOURS)]
         if len(columns) == 1 and found.discrete:
-            ax.vlines(
-                found.place, found.lower[:, c], found.upper[:, c], color=colour, linewidth=5, alpha=0.25
-            )
+            ax.vlines(found.place, found.lower[:, c], found.upper[:, c], color=colour, lw=5, alpha=0.25)
         elif len(columns) == 1:
             ax.fill_between(found.place, found.lower[:, c], found.upper[:, c], linewidth=0, color=shade(0.25))
         label = shorten(case.labels[c]) if case.is_class else None

@@ -53,14 +53,11 @@ def verdict(gain: Floats, name: str) -> str:
     mean = float(gain.mean())
     error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else float("inf")
     about = f"{abs(mean):.3f} ± {error:.3f} nats per row" if np.isfinite(error) else "one row"
-    if mean > 2 * error:
-        return f"The model is better than the {name} prediction: its log-likelihood is higher by {about}."
-    if mean < -2 * error:
-        return (
-            f"The model is worse than the {name} prediction: its log-likelihood is lower by {about}. Use the "
-            "simpler one."
-        )
-    return f"No clear difference from the {name} prediction: its log-likelihood differs by {about}."
+    if abs(mean) <= 2 * error:
+        return f"No clear difference from the {name} prediction: its log-likelihood differs by {about}."
+    how, way = ("better", "higher") if mean > 0 else ("worse", "lower")
+    text = f"The model is {how} than the {name} prediction: its log-likelihood is {way} by {about}."
+    return text if mean > 0 else f"{text} Use the simpler one."
 
 
 def _score(key: str, value: float) -> Cell:
@@ -77,14 +74,13 @@ def importance(case: Case) -> tuple[list[Feature], Context | None]:
     rows = sample(len(case.y), IMPORTANCE_ROWS)
     part = case.rows.take(rows) if isinstance(case.rows, Table) else case.rows[rows]
     found = case.given.permutation_importances(part, case.y[rows], n_repeats=REPEATS)
-    used = np.isin(found.names, [feature.name for feature in case.features])  # others are left out
-    names = tuple(name for name, is_used in zip(found.names, used, strict=True) if is_used)
-    found = found._replace(mean=found.mean[used], error=found.error[used], names=names)
-    by_name = dict(zip(found.names, found.mean.tolist(), strict=True))
+    places = [found.names.index(feature.name) for feature in case.features]  # others are left out
+    names = tuple(found.names[k] for k in places)
+    found = found._replace(mean=found.mean[places], error=found.error[places], names=names)
     first = np.argsort(-found.mean, kind="stable")[:3]
     values = ", ".join(f"{found.names[k]} {number(found.mean[k], 3).text}" for k in first)
-    loss = "loss of R² (fraction of the variance)"
-    loss = "increase of the negative log-probability, nats per row" if case.is_class else loss
+    loss = "increase of the negative log-probability, nats per row"
+    loss = loss if case.is_class else "loss of R² (fraction of the variance)"
     alt = f"{loss.capitalize()} when a feature is shuffled: {values}."
 
     def draw(ax: Any) -> None:
@@ -92,7 +88,7 @@ def importance(case: Case) -> tuple[list[Feature], Context | None]:
 
     drawing = picture(draw, alt, 0.9 + 0.28 * min(len(found.names), 12))
     clear = [found.names[k] for k in first if found.mean[k] > 2 * np.nan_to_num(found.error[k])]
-    ordered = sorted(case.features, key=lambda feature: -by_name[feature.name])
+    ordered = [case.features[k] for k in np.argsort(-found.mean, kind="stable")]
     return ordered, {"names": clear, "figure": drawing}
 
 
@@ -184,9 +180,8 @@ def class_calibration(case: Case) -> Context:
         from sklearn.calibration import CalibrationDisplay
 
         axes_or_new(ax)
-        CalibrationDisplay.from_predictions(
-            right, confidence, n_bins=BINS, pos_label=True, name=f"ECE {ece:.4f}", ax=ax, color=MODEL
-        )
+        how = {"n_bins": BINS, "pos_label": True, "name": f"ECE {ece:.4f}", "color": MODEL}
+        CalibrationDisplay.from_predictions(right, confidence, **how, ax=ax)
         ax.set(xlabel="probability of the predicted class", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1))
         ax.legend(frameon=False, loc="upper left")
 
@@ -207,9 +202,7 @@ def confidence_verdict(confidence: Floats, right: Bools) -> str:
         f"{100 * right.mean():.1f} %"
     )
     if abs(gap) <= 2 * error:
-        return (
-            f"On average the probabilities are calibrated: {text}; on {len(right)} rows this can be chance."
-        )
+        return f"On average probabilities are calibrated: {text}; on {len(right)} rows this can be chance."
     if gap < 0:
         return f"The model is overconfident: {text}. Recalibrate it with new rows (`recalibrate`)."
     return f"The model is underconfident: {text}."

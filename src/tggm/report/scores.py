@@ -59,9 +59,7 @@ def figures_table(figures: Figures, positive: str = "") -> str:
     """Return one line per model, one column per measure that all of them have, and a line on directions."""
     keys = [key for key in MEASURES if all(key in own for own in figures.values())]
     table = [["", *(title(key, positive).rjust(8) for key in keys)]]
-    table += [
-        [f"{TITLES[name]:<12}", *(shown(key, own[key]) for key in keys)] for name, own in figures.items()
-    ]
+    table += [[f"{TITLES[name]:<12}", *(shown(k, own[k]) for k in keys)] for name, own in figures.items()]
     better = (
         f"{way}er is better: {', '.join(MEASURES[key][0] for key in keys if MEASURES[key][2] == way)}"
         for way in ("low", "high")

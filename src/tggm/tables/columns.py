@@ -86,9 +86,7 @@ class Number(Column):
         values, where = cls(name, 0.0, False, decimal, unit, marks)._read(table)
         known = values[~np.isnan(values)]
         if (most := np.abs(known).max(initial=0.0)) > WIDEST:
-            raise TableError(
-                f"column {name!r} of {table.source} has {most:.3g}, too large to sum; divide it."
-            )
+            raise TableError(f"column {name!r} of {table.source} has {most:.3g}, too large; divide it.")
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
         return cls(name, fill, gaps, decimal, unit, marks, TargetEncoding.of(values, outcome))
@@ -354,15 +352,10 @@ class DateColumn(Column):
         if not len(known):
             return cls(name, 0.0, 0.0, (), True, first)
         span, origin = np.ptp(known), float(np.floor(known.min()))
-        varies = {
-            "year": span > 300,
-            "week": span > 13 and np.ptp(np.floor(known) % 7) > 0,
-            "day": np.ptp(known % 1) > 0,
-        }
-        parts = tuple(part for part in LENGTH if varies[part])
-        return cls(
-            name, origin, float(np.median(known - origin)) / YEAR, parts, len(known) < len(days), first
-        )
+        varies = span > 300, span > 13 and np.ptp(np.floor(known) % 7) > 0, np.ptp(known % 1) > 0
+        parts = tuple(part for part, does in zip(LENGTH, varies, strict=True) if does)
+        fill = float(np.median(known - origin)) / YEAR
+        return cls(name, origin, fill, parts, len(known) < len(days), first)
 
     @property
     def features(self) -> list[str]:
@@ -403,10 +396,7 @@ class DateColumn(Column):
         return np.where(np.isnat(dates), np.nan, days)
 
     def _error(self, table: Table, what: str) -> TableError:
-        return TableError(
-            f"{table.source} has {what} in column {self.name!r}, which should hold dates such as 2024-01-31; "
-            "correct it."
-        )
+        return TableError(f"{table.source} has {what} in column {self.name!r}, which should hold dates.")
 
 
 def _shown(words: Iterable[str]) -> str:

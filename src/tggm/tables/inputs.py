@@ -30,9 +30,7 @@ def read_inputs(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, ND
         return as_table(X), check_targets(X, y, **options)
     finite = True if sparse.issparse(X) else "allow-nan"
     with _target_errors(y):
-        X_, y_ = check_X_y(
-            X, y, ensure_min_samples=1, ensure_all_finite=finite, estimator=estimator, **options
-        )
+        X_, y_ = check_X_y(X, y, ensure_all_finite=finite, estimator=estimator, **options)
     return (_table_of_array(X_, NAME) if _has_gaps(X_) else X_), y_
 
 
@@ -41,7 +39,7 @@ def check_targets(X: Any, y: Any, **options: Any) -> NDArray[Any]:
     kept = {name: value for name, value in options.items() if name in TARGET_OPTIONS}
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
     with _target_errors(y):
-        return np.asarray(check_X_y(np.zeros((rows, 1)), y, ensure_min_samples=1, **kept)[1])
+        return np.asarray(check_X_y(np.zeros((rows, 1)), y, **kept)[1])
 
 
 @contextmanager
@@ -58,9 +56,7 @@ def _target_errors(y: Any) -> Iterator[None]:
     except ValueError as error:
         _, words, value = str(error).partition("could not convert string to float: ")
         if words:  # words in inputs are encoded
-            raise ValueError(
-                f"`y` has {value}, which is not a number; fit a TGGMClassifier to words."
-            ) from None
+            raise ValueError(f"`y` has {value}, which is not a number; use a TGGMClassifier.") from None
         if not str(error).startswith("Input y contains"):
             raise
         raise ValueError(f"{error} Leave such rows out: keep = np.isfinite(y).") from None

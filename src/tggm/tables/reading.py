@@ -158,9 +158,7 @@ def _check_rows(text: str, mark: str, name: str) -> None:
             if len(row) != width and wrong is None:
                 wrong = f"has {len(row)} fields in row {number}, but {width} column names"
     except csv.Error as error:
-        raise TableError(
-            f"{name} is not valid CSV at line {reader.line_num} ({error}); check quotes."
-        ) from None
+        raise TableError(f"{name} is not valid CSV at line {reader.line_num} ({error}); fix it.") from None
     if wrong:
         raise TableError(f"{name} {wrong}; check the quotes there, and that {mark!r} is the delimiter.")
 

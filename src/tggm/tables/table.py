@@ -320,8 +320,7 @@ def choose_target(table: Table, name: str, task: str | None) -> tuple[Target, st
         raise TableError(f"the target {name!r} has one value, {_word(labels[0])!r}; choose another column.")
     if found == "classification" and different > min(MOST_CLASSES, rows // 2):
         raise TableError(
-            f"the target {name!r} has {different} values in {rows} rows, too many for classes; "
-            "choose another column."
+            f"the target {name!r} has {different} values in {rows} rows, too many classes; choose another."
         )
     return Target(name, found, found == "classification" and whole), reason
 
@@ -339,9 +338,7 @@ def _require_numbers(table: Table, name: str, numeric: Floats | None) -> None:
             f"(--missing {strange!r}), or use --task classification."
         )
     if np.abs(numeric).max() > LARGEST:
-        raise TableError(
-            f"the target {name!r} has {np.abs(numeric).max():g}, too large to square; divide it."
-        )
+        raise TableError(f"the target {name!r} has {np.abs(numeric).max():g}, too large; divide it.")
 
 
 def _choose_task(labels: list[Any], numeric: Floats | None, whole: bool) -> tuple[str, str]:

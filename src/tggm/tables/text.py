@@ -100,9 +100,7 @@ def spelling_of(words: Iterable[str], decimal: str = ".", unit: str | None = Non
     parts = [found for word in words if (found := _PARTS.fullmatch(word.strip()))]
     if unit is None:
         units = {each for found in parts for each in _units(found)}
-        possible = all(
-            _BEFORE.fullmatch(each["before"]) and _AFTER.fullmatch(each["after"]) for each in parts
-        )
+        possible = all(_BEFORE.fullmatch(p["before"]) and _AFTER.fullmatch(p["after"]) for p in parts)
         several = len({found["digits"] for found in parts}) >= _DIFFERENT
         unit = units.pop() if possible and several and len(units) == 1 else ""
     digits = [found["digits"] for found in parts if _units(found) <= {unit}]
@@ -188,9 +186,8 @@ def _parse_date(word: str, first: bool) -> datetime | None:
     hour = int(parts["hour"] or 0)
     if (half := parts["half"]) is not None:
         hour = hour % 12 + 12 * (half.lower() == "pm")
+    minute, second = (int(parts[name] or 0) for name in ("minute", "second"))
     try:
-        return datetime(
-            year, int(month or 1), int(day or 1), hour, int(parts["minute"] or 0), int(parts["second"] or 0)
-        )
+        return datetime(year, int(month or 1), int(day or 1), hour, minute, second)
     except ValueError:  # February 31
         return None

@@ -109,13 +109,13 @@ class CheckpointFile:
         except (OSError, ModelFileError) as error:
             reason = getattr(error, "strerror", None) or error
             raise CheckpointError(
-                f"`checkpoint` {self._path} is not usable ({reason}); delete it, or name another."
+                f"`checkpoint` {self._path}: {reason}; delete it, or name another."
             ) from None
         if header.get("fit") != self._fit:
             if header.get("finished"):
                 return None
             raise CheckpointError(
-                f"{self._path} is of another unfinished fit; finish it, or delete the file."
+                f"{self._path} is of an unfinished fit with other data or settings; delete it."
             )
         old, tree = jax.tree.flatten(self._template)
         new = [arrays.get(f"state.{k:03d}") for k in range(len(old))]

@@ -243,15 +243,13 @@ class Trace(NamedTuple):
 
 def start(plan: Plan, params: Tree, seeds: Any) -> State:
     """Return the state before the first step; `params` and `seeds` have a leading axis of members."""
-    vectors: Any = plan.layout.join_members(params)
-    optimiser = tuple(np.zeros_like(vectors) for _ in range(OPTIMISERS[plan.optimizer].n_vectors))
+    flat: Any = plan.layout.join_members(params)
+    optimiser = tuple(np.zeros_like(flat) for _ in range(OPTIMISERS[plan.optimizer].n_vectors))
     count: Any = np.zeros(len(seeds), np.int32)
-    worst: Any = np.full(len(seeds), -np.inf, vectors.dtype)
+    worst: Any = np.full(len(seeds), -np.inf, flat.dtype)
     seed: Any = np.asarray(seeds, np.uint32)
-    one: Any = np.ones(len(seeds), vectors.dtype)
-    return State(
-        vectors, vectors, optimiser, seed, count, count, vectors, worst, count, count, one, count, worst
-    )
+    one: Any = np.ones(len(seeds), flat.dtype)
+    return State(flat, flat, optimiser, seed, count, count, flat, worst, count, count, one, count, worst)
 
 
 DEFAULTS: dict[str, Any] = {

@@ -49,13 +49,8 @@ class Membership(NamedTuple):
 
 def bucket(size: int) -> int:
     """Return the smallest of 16, 24, 32, 48, 64, 96, … that is at least `size`."""
-    power = 16
-    while True:
-        if size <= power:
-            return power
-        if size <= power + power // 2:
-            return power + power // 2
-        power *= 2
+    power = max(16, 1 << (max(int(size), 1) - 1).bit_length())
+    return 3 * power // 4 if power > 16 and 4 * size <= 3 * power else power
 
 
 def sparse_rows(X: Any, scale: NDArray[Any], dtype: Any) -> SparseRows:
