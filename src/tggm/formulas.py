@@ -8,15 +8,11 @@ these functions. Arrays may have a leading axis of ensemble members. Functions w
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from jax import Array  # stands for the arrays of every namespace
-else:
-    Array = Any
-
+Array = Any  # of every namespace
 BULK = 4.0  # standard deviations within which an input is unchanged
 N_WAVES = 8  # of a column
 N_SUMS = 3  # of its waves

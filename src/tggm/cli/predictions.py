@@ -2,10 +2,11 @@
 
 import warnings
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from tggm.cli.files import CommandError, read_data, read_model, say, table_rows
 from tggm.cli.training import encoding_notes, sides_of
@@ -14,9 +15,6 @@ from tggm.predictive.calibration import evenly_spaced
 from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, log_score
 from tggm.tables import Preparation, Table, TableWarning
 from tggm.tables.baselines import Figures, choose_class, positive_class, score_all
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 BLOCK = 100_000  # rows predicted at once
 LOSS = 0.5  # decrease of the mean log-score since the fit, in nats, that is reported
@@ -170,7 +168,7 @@ def _classes(inputs: Inputs, rows: Table, given: Any) -> Columns:
     return columns | _novelty(model, rows)
 
 
-def _novelty(model: "BaseEstimator", rows: Table) -> Columns:
+def _novelty(model: BaseEstimator, rows: Table) -> Columns:
     """Return how unlike the training rows each row is; nothing if the model stores no training rows."""
     return {} if model.fitted_.train is None else {"novelty": model.novelty(rows).round(3)}
 

@@ -15,12 +15,13 @@ import warnings
 from importlib.resources import files
 from ipaddress import ip_address
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 import uvicorn
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -34,9 +35,6 @@ from tggm.cli.training import encoding_notes
 from tggm.tables import TableError, TableWarning
 from tggm.tables.columns import Column, Number
 from tggm.tables.reading import parse_csv
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 MOST_BYTES = 1 << 20  # of a body
 MOST_WORDS = 200  # categories that are listed
@@ -62,7 +60,7 @@ HEADERS = {
 class ServedModel:
     """A fitted model with the responses of the application."""
 
-    def __init__(self, model: "BaseEstimator", stored: Any) -> None:
+    def __init__(self, model: BaseEstimator, stored: Any) -> None:
         self._model, self._stored = model, stored
         self._lock = Lock()  # one prediction at a time
 

@@ -14,10 +14,11 @@ from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from tggm.arrays import Ints
 from tggm.censored import sides
@@ -36,9 +37,6 @@ from tggm.tables.transformer import CHOICES
 from tggm.training import CheckpointWarning
 from tggm.training.checkpoint import CheckpointError
 from tggm.training.progress import Printer
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 LEAST_ROWS = 10
 MOST_COLUMNS = 20_000
@@ -267,7 +265,7 @@ def fit_folder(path: str, options: Namespace) -> Fit:
 
 
 def _result(
-    model: "BaseEstimator", target: Target, source: str, X: Table, y: NDArray[Any], groups: Any,
+    model: BaseEstimator, target: Target, source: str, X: Table, y: NDArray[Any], groups: Any,
     rows: int, test: Table | None, place: int | None, begin: float, progress: "Progress", options: Namespace,
 ) -> Fit:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return the result."""
@@ -295,7 +293,7 @@ def _result(
     return model, model_file(model, baselines, record), test, facts
 
 
-def encoding_notes(model: "BaseEstimator", table: Table) -> list[str]:
+def encoding_notes(model: BaseEstimator, table: Table) -> list[str]:
     """Return notes on values that were filled or pooled."""
     notes: list[Note] = []
     table.require([column.name for column in model.table_.columns_])

@@ -5,7 +5,6 @@ row numbers have the smallest hashes, so that later passes (`next_pass`) recogni
 shapes and the number of rows are checked in every pass.
 """
 
-import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -61,7 +60,7 @@ class Stream:
 
 
 def from_arrays(X: Any, y: Any, *, block_rows: int = BLOCK_ROWS) -> Stream:
-    """Stream the rows of two arrays, usually memory-mapped; pages that were read are released at once."""
+    """Stream the rows of two arrays, usually memory-mapped."""
     X, y = _as_sliceable("X", X), _as_sliceable("y", y)
     _require_shapes(X, y)
 
@@ -69,10 +68,7 @@ def from_arrays(X: Any, y: Any, *, block_rows: int = BLOCK_ROWS) -> Stream:
         starts = np.arange(0, len(X), _CHUNK_ROWS)
         for start in (starts if rng is None else rng.permutation(starts)).tolist():
             rows = slice(start, start + _CHUNK_ROWS)
-            piece = Piece(start, np.array(X[rows]), np.array(y[rows]))
-            for array in (X, y):
-                _release(array)
-            yield piece
+            yield Piece(start, np.array(X[rows]), np.array(y[rows]))
 
     return Stream(pieces, block_rows=block_rows)
 
@@ -82,13 +78,6 @@ def _as_sliceable(name: str, array: Any) -> Any:
     others = ("mask", "tocsr", "to_numpy")  # masked, sparse, pandas
     is_array = hasattr(array, "ndim") and not any(hasattr(array, attribute) for attribute in others)
     return array if is_array else as_array(name, array)
-
-
-def _release(array: Any) -> None:
-    """Release the pages of a memory map that were read."""
-    mapped = getattr(array, "_mmap", None)
-    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and getattr(array, "mode", "") == "r":
-        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def from_batches(

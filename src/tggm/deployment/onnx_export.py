@@ -8,10 +8,11 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
+from sklearn.base import BaseEstimator
 
 from tggm.arrays import Floats
 from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
@@ -26,9 +27,6 @@ from tggm.storage import write_atomically
 from tggm.tables import Preparation
 from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Number, Ordinal, Statistic
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
 CLASS_NODES = 192  # of class probabilities: enough for scores 75 standard deviations apart
 CDF_REACH, CDF_POINTS = 10.0, 20_001  # grid of a distribution function, in arcsinh of the standardised value
 PARTS, SUBDIVISIONS = 16, 9  # for the quantiles of a mixture: errors of 1e-11 of the members' differences
@@ -36,7 +34,7 @@ Array = Any  # of ndonnx
 
 
 def export_onnx(
-    model: "BaseEstimator", path: str | os.PathLike[str], *, quantiles: Sequence[float] = (0.05, 0.5, 0.95)
+    model: BaseEstimator, path: str | os.PathLike[str], *, quantiles: Sequence[float] = (0.05, 0.5, 0.95)
 ) -> None:
     """Write a fitted model to an ONNX file.
 

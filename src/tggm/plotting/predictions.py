@@ -6,18 +6,16 @@ single values have a probability, the transform is drawn between P(Y < y) and P(
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from tggm.explanation import Importances
 from tggm.plotting.canvas import DATA, GREY, MODEL, REFERENCE, axes_or_new, one_output, percent, shade
 from tggm.predictive.base import ScalarPredictive
 from tggm.settings import count
-
-if TYPE_CHECKING:
-    from tggm.explanation import Importances
 
 
 def plot_calibration(
@@ -106,7 +104,7 @@ def plot_fan(
     return ax
 
 
-def plot_importances(importances: "Importances", *, most: int = 12, ax: Any = None) -> Any:
+def plot_importances(importances: Importances, *, most: int = 12, ax: Any = None) -> Any:
     """Draw `model.permutation_importances`, the largest first, `most` at most, with two standard errors."""
     order = np.argsort(-importances.mean, kind="stable")[: count("most", most)]
     ax = axes_or_new(ax)

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tggm.arrays import Floats, Ints
@@ -15,9 +16,6 @@ from tggm.estimators import TGGMClassifier, TGGMRegressor, numeric_model, table_
 from tggm.tables import Table
 from tggm.tables.baselines import Baselines, fit_baselines, positive_class, predictions, row_scores
 from tggm.tables.inputs import as_table
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 MAX_ROWS = 10_000  # of a report; more rows are sampled
 
@@ -84,7 +82,7 @@ class Case:
 
 
 def examine(
-    model: "BaseEstimator", X: Any, y: ArrayLike, target_name: str, train: Any, baselines: Baselines | None,
+    model: BaseEstimator, X: Any, y: ArrayLike, target_name: str, train: Any, baselines: Baselines | None,
     positive: Any = None, groups: Any = None,
 ) -> Case:  # fmt: skip
     """Check the arguments of `write_report`; sample at most `MAX_ROWS` rows."""

@@ -1,16 +1,14 @@
 """Text about scores, coverage of intervals, and warnings about unusual rows."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from tggm.arrays import Floats
 from tggm.tables.baselines import TITLES, Figures
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 MEASURES = {  # by key: name, format (four digits if empty), and the better direction
     "rmse": ("RMSE", "", "low"), "r2": ("R²", ".3f", "high"),
@@ -136,7 +134,7 @@ def log_score(figures: dict[str, float]) -> float:
     return figures["log_density"] if "log_density" in figures else -figures["log_loss"]
 
 
-def drift_warnings(model: "BaseEstimator", X: Floats, names: Sequence[str]) -> list[str]:
+def drift_warnings(model: BaseEstimator, X: Floats, names: Sequence[str]) -> list[str]:
     """Return sentences on inputs of a model of arrays that differ from the training rows.
 
     In N rows like the training rows the mean of a standardised column is normal with deviation 1/√N. A shift

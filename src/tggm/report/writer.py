@@ -3,9 +3,10 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 import tggm
 from tggm.predictive.base import require_level
@@ -15,12 +16,9 @@ from tggm.report._page import render
 from tggm.storage import write_atomically
 from tggm.tables.baselines import Baselines
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
 
 def render_report(
-    model: "BaseEstimator",
+    model: BaseEstimator,
     X: Any,
     y: ArrayLike,
     *,
@@ -98,7 +96,7 @@ def render_report(
 
 
 def write_report(
-    model: "BaseEstimator", X: Any, y: ArrayLike, path: str | os.PathLike[str], **options: Any
+    model: BaseEstimator, X: Any, y: ArrayLike, path: str | os.PathLike[str], **options: Any
 ) -> None:
     """Write the page that `render_report` returns; an existing file is replaced, atomically."""
     write_atomically(Path(path), render_report(model, X, y, **options).encode())

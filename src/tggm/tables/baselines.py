@@ -11,12 +11,13 @@ compare probabilities with frequencies.
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 from sklearn import metrics
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeCV
 
@@ -24,9 +25,6 @@ from tggm.arrays import Bools, Floats, Ints
 from tggm.censored import censored_scores
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.tables.table import TableError
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 TITLES = {"model": "this model", "linear": "linear model", "naive": "no inputs"}
 BINS = 15  # of the calibration error
@@ -94,7 +92,7 @@ def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | Non
     return Baselines(naive, coef, intercept, variance) if finite and coef.size <= MOST_NUMBERS else None
 
 
-def predictions(model: "BaseEstimator", rows: Any, baselines: Baselines | None, X: Floats) -> dict[str, Any]:
+def predictions(model: BaseEstimator, rows: Any, baselines: Baselines | None, X: Floats) -> dict[str, Any]:
     """Return the predictions of a model and of its baselines, by name; `X` are the encoded rows."""
     is_class = model.task == "classification"
     found = {} if baselines is None else baselines.predictions(X, is_class)
@@ -115,7 +113,7 @@ def positive_class(classes: Any, frequency: Any, given: Any = None) -> int | Non
 
 
 def score_all(
-    model: "BaseEstimator", rows: Any, baselines: Baselines | None, X: Floats, y: NDArray[Any],
+    model: BaseEstimator, rows: Any, baselines: Baselines | None, X: Floats, y: NDArray[Any],
     threshold: float | None = None, positive: int | None = None, side: Floats | None = None,
 ) -> Figures:  # fmt: skip
     """Return the scores of a model and of its baselines on rows with the targets `y`; `side` are limits."""
