@@ -164,12 +164,12 @@ def test_the_positive_class_is_the_rarer_one_or_given(rng):
         want = metrics.average_precision_score(label == positive, chance)
         assert got["average_precision"] == pytest.approx(want)
         assert got["recall"] == pytest.approx((chance >= 0.3)[label == positive].mean())
-    assert positive_class(["a", "b"], (3, 9)) == 0
-    assert positive_class(["a", "b"], (9, 3)) == 1
-    assert positive_class([1, 2], (9, 3), "1") == 0
-    assert positive_class("abc", (1, 2, 3)) is None
+    assert positive_class("ab", np.array(list("abb"))) == 0
+    assert positive_class("ab", np.array(list("aab"))) == 1
+    assert positive_class([1, 2], np.array([1, 1, 2]), "1") == 0
+    assert positive_class("abc", np.array(list("abc"))) is None
     with pytest.raises(ValueError, match="a positive class is for targets of two classes; leave it out"):
-        positive_class("abc", (1, 2, 3), "a")
+        positive_class("abc", np.array(list("abc")), "a")
 
 
 class Known(TGGMRegressor):

@@ -51,8 +51,7 @@ def read_inputs(given: Any, *, targets: bool = False) -> Inputs:
     y: NDArray[Any] = np.empty(0)
     if targets:
         table, y = rows_with_target(model, stored, table, notes)
-    rare = [np.sum(y == label) for label in classes] if stored.baselines is None else stored.baselines.naive
-    positive = positive_class(classes, rare, named)
+    positive = positive_class(classes, y, named, stored.baselines)
     if positive is None and (threshold or getattr(given, "costs", None)):
         raise CommandError("--threshold and --costs are for two classes; leave them out.")
     groups = None

@@ -196,8 +196,7 @@ def fit_table(table: Table, options: Namespace) -> Fit:
     y, without = target.values(rows), len(table) - len(rows)
     groups = groups_of(rows, options)
     train, test, how = split_rows(y, groups, options, target)
-    labels, count = np.unique(y, return_counts=True)
-    place = positive_class(labels if target.is_class else (), count, options.positive)
+    place = positive_class(np.unique(y) if target.is_class else (), y, options.positive)
     progress = Progress(options.quiet, y[train])
     parts = f"{len(train)} rows to train on, {len(test)} held out{how}"
     progress.say(f"{target.task} of {target.name!r} ({reason}): {parts}")
@@ -249,8 +248,7 @@ def fit_folder(path: str, options: Namespace) -> Fit:
         for start, table, targets in parts(order):
             yield Piece(start, encode(start, table), targets)
 
-    labels, count = np.unique(y, return_counts=True)
-    place = positive_class(labels if target.is_class else (), count, options.positive)
+    place = positive_class(np.unique(y) if target.is_class else (), y, options.positive)
     progress = Progress(options.quiet, y)
     size = f"{len(folder)} rows in {len(folder.files.groups)} groups"
     progress.say(f"{target.task} of {target.name!r} ({reason}): {size}")

@@ -183,7 +183,7 @@ class Objective:
         return model.weight_norm()
 
     @full_precision
-    def _regression(self, model: Model, rows: Rows, cycles: Array) -> Array:
+    def _regression(self, model: Any, rows: Rows, cycles: Array) -> Array:
         r"""Return the log-likelihood as a difference of log-partition functions (§3.1).
 
         .. math::
@@ -192,9 +192,7 @@ class Objective:
 
         with (P, γ) the posterior, whose P has UᵀU and whose γ has Uᵀ(y − b1)/σ1 added, U = W1/σ1.
         """
-        hidden: Any = model.hidden
-        likelihood: Any = model.likelihood
-        output, log_noise = likelihood.output, likelihood.log_noise
+        hidden, output, log_noise = model.hidden, model.likelihood.output, model.likelihood.log_noise
         root = jnp.exp(-0.5 * log_noise)
         U, residual = output.W1 * root[:, None], rows.y - output.b1[None, :]
         prior, start = hidden.gaussian(rows.X), hidden.start(rows.X)
@@ -257,10 +255,9 @@ def by_mean(model: Model, rows: Rows) -> Array:
 
 
 @full_precision
-def by_density(model: Model, rows: Rows) -> Array:
+def by_density(model: Any, rows: Rows) -> Array:
     """Return the exact log-density of one output of one layer, y = b1 + Σ w h + ε, by Fourier inversion."""
-    hidden: Any = model.hidden
-    likelihood: Any = model.likelihood
+    hidden, likelihood = model.hidden, model.likelihood
     alpha = (rows.X @ hidden.W0.T + hidden.b0[None, :]) / jnp.sqrt(hidden.gauge)
     coef = jnp.broadcast_to(jnp.sqrt(hidden.gauge) * likelihood.output.W1, alpha.shape)
     noise = jnp.broadcast_to(jnp.exp(likelihood.log_noise), alpha.shape[:1])
@@ -275,8 +272,8 @@ def subtract_unit_variance(members: Model, X: Any) -> Model:
     Back-propagation treats exp(log_noise) as the whole variance v of y given x. At least v / 100 remains.
     """
 
-    def one(model: Model) -> Model:
-        likelihood: Any = model.likelihood
+    def one(model: Any) -> Model:
+        likelihood = model.likelihood
         _, share = latent(model, X).variances(likelihood.output.W1)
         v = jnp.exp(likelihood.log_noise)
         log_noise = jnp.log(jnp.maximum(v - share.mean(0), 0.01 * v))

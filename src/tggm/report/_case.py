@@ -123,10 +123,9 @@ def examine(
     if groups is not None and len(groups := np.asarray(groups)) != count:
         raise ValueError(f"`groups` must have {count} values, one for each row of `X`; got {len(groups)}.")
     labels = getattr(model, "classes_", ())
-    rare = [np.sum(known == label) for label in labels] if baselines is None else baselines.naive
     return Case(
         model, numeric_model(model), given, encode(given), known[rows], numbers, count, target_name, features,
-        names, baselines, positive_class(labels, rare, positive),
+        names, baselines, positive_class(labels, known, positive, baselines),
         None if groups is None else groups[rows],
     )  # fmt: skip
 

@@ -86,35 +86,24 @@ def picture(draw: Callable[[Any], Any], alt: str, height: float) -> Any:
     import matplotlib as mpl
     from markupsafe import Markup
     from matplotlib.figure import Figure
+    from matplotlib.ticker import AutoLocator, MaxNLocator
 
     with mpl.rc_context(_RC), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # the browser has fonts for other scripts
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         ax = figure.add_subplot()
         draw(ax)
-        _reduce_ticks(ax)
-        _shorten_names(ax)
+        if isinstance(ax.xaxis.get_major_locator(), AutoLocator) and max(map(abs, ax.get_xlim())) >= LONG:
+            ax.xaxis.set_major_locator(MaxNLocator(4))  # long numbers would touch
+        for axis in (ax.xaxis, ax.yaxis):
+            labels = [label.get_text() for label in axis.get_ticklabels()]
+            if any(len(label) > LETTERS for label in labels):  # numbers have no text yet
+                axis.set_ticks(axis.get_majorticklocs(), list(map(shorten, labels)))
         buffer = io.StringIO()
         empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=empty, transparent=True)
     content = base64.b64encode(buffer.getvalue().encode()).decode()
     return Markup('<img class="plot" alt="{}" src="data:image/svg+xml;base64,{}">').format(alt, content)
-
-
-def _reduce_ticks(ax: Any) -> None:
-    """Use few ticks if their numbers are long, so that they do not touch."""
-    from matplotlib.ticker import AutoLocator, MaxNLocator
-
-    if isinstance(ax.xaxis.get_major_locator(), AutoLocator) and max(map(abs, ax.get_xlim())) >= LONG:
-        ax.xaxis.set_major_locator(MaxNLocator(4))
-
-
-def _shorten_names(ax: Any) -> None:
-    """Shorten long tick labels, which would leave no space for the plot."""
-    for axis in (ax.xaxis, ax.yaxis):
-        labels = [label.get_text() for label in axis.get_ticklabels()]
-        if any(len(label) > LETTERS for label in labels):  # numbers have no text yet
-            axis.set_ticks(axis.get_majorticklocs(), list(map(shorten, labels)))
 
 
 def shorten(name: str) -> str:

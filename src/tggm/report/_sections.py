@@ -1,5 +1,6 @@
 """The sections of the page: numbers, sentences and figures for the template `report.html.j2`."""
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -95,8 +96,7 @@ def importance(case: Case) -> tuple[list[Feature], Context | None]:
 def effect_plots(case: Case, features: list[Feature], level: float) -> list[tuple[Any, str]]:
     """Draw partial dependence on the most important features."""
     varying = (f for f in features if len(f.columns) and np.ptp(case.X[:, list(f.columns)], axis=0).any())
-    drawn = [effect(case, feature, level) for feature, _ in zip(varying, range(DRAWN_EFFECTS), strict=False)]
-    return [_effect_picture(case, found) for found in drawn]
+    return [_effect_picture(case, effect(case, feature, level)) for feature in islice(varying, DRAWN_EFFECTS)]
 
 
 def _effect_picture(case: Case, found: Effect) -> tuple[Any, str]:

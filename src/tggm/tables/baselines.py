@@ -100,11 +100,15 @@ def predictions(model: BaseEstimator, rows: Any, baselines: Baselines | None, X:
     return {name: found[name] for name in TITLES if name in found}
 
 
-def positive_class(classes: Any, frequency: Any, given: Any = None) -> int | None:
-    """Return the position of the positive one of two classes: the given one, or the rarer one."""
+def positive_class(classes: Any, y: Any, given: Any = None, baselines: Baselines | None = None) -> int | None:
+    """Return the position of the positive one of two classes: the given one, or the rarer one.
+
+    Frequencies are those of the baselines' training rows, or of `y`.
+    """
     names = [str(label) for label in classes]
     if given is None:
-        return int(frequency[1] <= frequency[0]) if len(names) == 2 else None
+        rows = [np.sum(y == label) for label in classes] if baselines is None else baselines.naive
+        return int(rows[1] <= rows[0]) if len(names) == 2 else None
     if len(names) != 2:
         raise TableError("a positive class is for targets of two classes; leave it out.")
     if str(given) not in names:

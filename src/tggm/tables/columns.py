@@ -396,7 +396,7 @@ class DateColumn(Column):
         return np.where(np.isnat(dates), np.nan, days)
 
     def _error(self, table: Table, what: str) -> TableError:
-        return TableError(f"{table.source} has {what} in column {self.name!r}, which should hold dates.")
+        return TableError(f"column {self.name!r} of {table.source} has {what}, not dates such as 2024-01-31.")
 
 
 def _shown(words: Iterable[str]) -> str:
