@@ -124,7 +124,9 @@ def check_pieces(pieces: Iterable[Piece], is_class: bool, form: str = "") -> Ite
         found = _form(piece)
         form = form or found
         if found != form:
-            raise ValueError(f"all batches must have one form; from row {raw.start} {found}, before {form}.")
+            raise ValueError(
+                f"all batches must have one form; row {raw.start} has {found}, earlier ones {form}."
+            )
         yield piece
 
 
