@@ -108,7 +108,7 @@ def hold_out(value: Any) -> Any:
     if whole and value >= 2:
         return int(value)
     if whole or isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"`cv` must be a fraction, a number of folds, or a splitter; got {value!r}.")
+        raise ValueError(f"`cv` must be a fraction below 1, two folds or more, or a splitter; got {value!r}.")
     return float(value)
 
 
@@ -122,7 +122,7 @@ def layers(value: Any) -> tuple[int, ...] | None:
     except (TypeError, ValueError):
         found = ()
     if not found:
-        raise ValueError(f"`hidden` must be 'auto', or units of each layer such as (50, 50); got {value!r}.")
+        raise ValueError(f"`hidden` must be 'auto', or units such as 50 or (50, 50); got {value!r}.")
     return found
 
 

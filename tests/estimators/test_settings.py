@@ -16,9 +16,9 @@ y = np.arange(60) % 3
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hidden": (0,)}, r"`hidden` must be .* all at least 1, .*; got \(0,\)"),
-        ({"hidden": ()}, r"`hidden` must be 'auto', a number of units, .* 50 or \(50, 50\); got \(\)"),
-        ({"hidden": None}, "`hidden` must be 'auto', a number of units, or a tuple with one number"),
+        ({"hidden": (0,)}, r"`hidden` must be 'auto', or units such as 50 .*; got \(0,\)"),
+        ({"hidden": ()}, r"`hidden` must be 'auto', or units such as 50 or \(50, 50\); got \(\)"),
+        ({"hidden": None}, "`hidden` must be 'auto', or units such as 50 .*; got None"),
         ({"features": "waves"}, "`features` must be one of 'auto', 'bounded', 'periodic'; got 'waves'"),
         ({"linear": "yes"}, "`linear` must be True or False; got 'yes'"),
         ({"network": "deep"}, "`network` must be None or a tggm.models.Network; got 'deep'"),
@@ -28,7 +28,7 @@ y = np.arange(60) % 3
         ({"learning_rate": float("nan")}, "`learning_rate` must be finite and greater than 0; got nan"),
         ({"learning_rate": "fast"}, "`learning_rate` must be a number; got 'fast'"),
         ({"weight_decay": -1}, "`weight_decay` must be finite and at least 0; got -1"),
-        ({"cv": 1.0}, r"`cv` must be a fraction between 0 and 1, a number of folds, .*; got 1.0"),
+        ({"cv": 1.0}, r"`cv` must be a fraction below 1, two folds or more, .*; got 1.0"),
         ({"cv": 1}, "`cv` must be a fraction .*; got 1"),
         ({"cv": "group"}, "`cv` must be a fraction .*; got 'group'"),
         ({"batch_size": 0}, "`batch_size` must be an integer of at least 1; got 0"),

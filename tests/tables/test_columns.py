@@ -372,5 +372,5 @@ def test_dates_and_numbers_too_large_to_compute_with_are_named():
                 day_first=True,
             )
     t = table(a=["1", "2"] * 20, big=["1.5e308", "-1.2e308"] * 20)
-    with pytest.raises(TableError, match=r"column 'big' of t.csv has 1.5e\+308, too large"):
+    with pytest.raises(TableError, match=r"t.csv has 1.5e\+308 in column 'big', too large"):
         fit(t)

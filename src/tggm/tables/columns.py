@@ -86,7 +86,7 @@ class Number(Column):
         values, where = cls(name, 0.0, False, decimal, unit, marks)._read(table)
         known = values[~np.isnan(values)]
         if (most := np.abs(known).max(initial=0.0)) > WIDEST:
-            raise TableError(f"column {name!r} of {table.source} has {most:.3g}, too large; divide it.")
+            raise TableError(f"{table.source} has {most:.3g} in column {name!r}, too large; divide it.")
         fill = float(np.median(known)) if len(known) else 0.0
         gaps = bool((np.isnan(values) & (where < 0)).any())
         return cls(name, fill, gaps, decimal, unit, marks, TargetEncoding.of(values, outcome))
@@ -396,7 +396,7 @@ class DateColumn(Column):
         return np.where(np.isnat(dates), np.nan, days)
 
     def _error(self, table: Table, what: str) -> TableError:
-        return TableError(f"column {self.name!r} of {table.source} has {what}, not dates such as 2024-01-31.")
+        return TableError(f"{table.source} has {what} in column {self.name!r}, not dates such as 2024-01-31.")
 
 
 def _shown(words: Iterable[str]) -> str:
