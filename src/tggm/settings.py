@@ -150,8 +150,8 @@ def noise_variance(value: Any, n_outputs: int) -> np.ndarray | None:
         noise = np.broadcast_to(np.asarray(value, dtype=np.float64), (n_outputs,))
         if (np.isfinite(noise) & (noise > 0)).all():
             return noise
-    several = f"a positive variance, or one for each of {n_outputs} outputs"
-    raise ValueError(f"`noise` must be None (learned), {several}; got {value!r}.")
+    several = f"or one for each of {n_outputs} outputs"
+    raise ValueError(f"`noise` is the variance, positive, {several}, or None (learned); got {value!r}.")
 
 
 def checkpoint(path: Any, random_state: Any) -> None:

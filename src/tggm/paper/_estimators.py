@@ -98,7 +98,9 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         wrong = {"undirected": ("moments",), "directed": tuple(ENGINES)}[deep]
         if several and method in wrong:
             other = "directed" if deep == "undirected" else "undirected"
-            raise ValueError(f"method={method!r} needs one layer or deep={other!r}; got {self.hidden!r}.")
+            raise ValueError(
+                f"method={method!r} needs one hidden layer or deep={other!r}; got {self.hidden!r}."
+            )
         if method == "exact" and (several or n_outputs > 1):
             raise ValueError(
                 "method='exact' needs one hidden layer and one output; "
@@ -125,7 +127,9 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Draw and train all members; `noise` is a fixed or initial noise variance, None for classes."""
         dtype, layers = settings.precision(self.dtype), settings.layers(self.hidden)
         if layers is None:
-            raise ValueError(f"`hidden` must be a number, or one for each layer; got {self.hidden!r}.")
+            raise ValueError(
+                f"`hidden` must be a number of units, or one for each layer; got {self.hidden!r}."
+            )
         objective = self._objective(layers, n_outputs)
         names = ("n_members", "max_epochs", "batch_size")
         members, epochs, batch = (settings.count(name, getattr(self, name)) for name in names)

@@ -46,7 +46,10 @@ def check_targets(X: Any, y: Any, **options: Any) -> NDArray[Any]:
 def _target_errors(y: Any) -> Iterator[None]:
     """Raise for targets of the wrong kind, and reword errors of checks."""
     if isinstance(y, str):
-        raise TypeError(f"`y` must have a value for each row; got {y!r}. Pass the column: df[{y!r}].")
+        raise TypeError(
+            f"`y` must have a value for each row; got the text {y!r}. Pass the column: "
+            f"fit(df.drop(columns={y!r}), df[{y!r}])."
+        )
     if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
         raise ValueError(f"`y` holds dates or durations ({y.dtype}); pass numbers, such as days.")
     try:
@@ -123,11 +126,16 @@ def is_table(X: Any) -> bool:
         return False
     if isinstance(X, str | PathLike):
         name = repr(fspath(X))
-        raise TypeError(f"{NAME} must be a table; got its name. Read it: pandas.read_csv({name}).")
+        raise TypeError(
+            f"{NAME} must be a table, not its name; got {name}. Read it: pandas.read_csv({name})."
+        )
     if isinstance(X, dict):
         raise TypeError(f"{NAME} must be a table; got a dict. Pass pandas.DataFrame(X).")
     if hasattr(X, "to_frame"):
-        raise ValueError(f"{NAME} must be a table; got a Series. Pass X.to_frame() or X.to_frame().T.")
+        raise ValueError(
+            f"{NAME} must have rows and columns; got a Series. Pass X.to_frame() if it is a column, and "
+            "X.to_frame().T if it is a row."
+        )
     if not isinstance(X, np.ndarray | list | tuple):
         return False
     try:
@@ -227,7 +235,10 @@ def _table_of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
         raise TableError(f"{source} has two columns with the same name; every column needs its own name.")
     kinds = {type(label).__name__ for label in frame.columns}
     if len(kinds) > 1 and "str" in kinds:
-        raise TypeError(f"{source} has column names of types {', '.join(sorted(kinds))}; make all strings.")
+        raise TypeError(
+            f"{source} has column names of the types {', '.join(sorted(kinds))}; make all of them strings: "
+            "X.columns = X.columns.astype(str)."
+        )
     series = {str(label): frame.get_column(label) for label in frame.columns}
     columns = {name: _column_of_series(one, name, gaps, source) for name, one in series.items()}
     words = [name for name, one in series.items() if one.dtype in (nw.Categorical, nw.Enum)]
