@@ -46,7 +46,7 @@ PAPER |= {"mnist": {"batch_size": 500}, "news": {"batch_size": 200}, "blogs": {"
 # What the paper leaves open, chosen on training rows. `inputs` and `targets` are the standard deviations to
 # which the columns of X and y are scaled; "keep" is "last", or "best": the best epoch on a held-out tenth.
 COMMON: Settings = {"schedule": "cosine", "inputs": 1.0, "targets": 1.0, "keep": "last"}
-CHOSEN: dict[tuple[str, str], Settings] = {
+CHOSEN: dict[tuple[str, ...], Settings] = {
     ("uci", "bp"): {"rate": 3e-3, "epochs": 1000},
     ("uci", "ml"): {"rate": 3e-2, "epochs": 1000, "targets": 2.0},
     ("kin8nm", "ml"): {"epochs": 300},
@@ -56,16 +56,22 @@ CHOSEN: dict[tuple[str, str], Settings] = {
     ("protein", "bp"): {"epochs": 200},
     ("mnist", "bp"): {"rate": 5e-3, "epochs": 20},
     ("mnist", "ml"): {"rate": 5e-3, "epochs": 60, "solver": "newton"},
-    ("news", "bp"): {"rate": 3e-3, "epochs": 6, "inputs": "columns"},
-    ("news", "ml"): {"rate": 3e-3, "epochs": 40, "inputs": "columns", "solver": "newton"},
-    ("blogs", "bp"): {"rate": 1e-3, "epochs": 20},
-    ("blogs", "ml"): {"rate": 3e-3, "epochs": 100, "solver": "newton"},
+    ("news", "bp"): {"rate": 3e-3, "epochs": 60, "keep": "best"},
+    ("news", "bp", "deep"): {"epochs": 20},
+    ("news", "relu", "shallow"): {"rate": 1e-3},
+    ("news", "ml"): {"rate": 3e-3, "epochs": 60, "keep": "best", "inputs": "columns", "solver": "newton"},
+    ("news", "ml", "deep"): {"epochs": 20},
+    ("blogs", "bp"): {"rate": 1e-3, "epochs": 150, "keep": "best"},
+    ("blogs", "bp", "deep"): {"epochs": 40},
+    ("blogs", "ml"): {"rate": 3e-3, "epochs": 150, "keep": "best", "inputs": "columns", "solver": "newton"},
+    ("blogs", "ml", "deep"): {"rate": 1e-3, "epochs": 40},
 }
 # Variants that change one choice, by kind of data and model.
 OPEN: dict[tuple[str, str], tuple[str, ...]] = {
     ("uci", "ml"): (
         "base", "rate=0.01", "rate=0.1", "schedule=constant", "schedule=constant,keep=best", "targets=1",
         "targets=4", "inputs=0.5", "inputs=2", "solver=newton", "reading=precision", "init=scaled",
+        "method=ep", "noise=null",
     ),
     ("uci", "bp"): (
         "base", "rate=0.001", "rate=0.01", "schedule=constant", "schedule=constant,keep=best", "inputs=0.5",
@@ -78,10 +84,11 @@ OPEN: dict[tuple[str, str], tuple[str, ...]] = {
 
 def chosen(data: str, model: str, hidden: str, variant: str) -> Settings:
     """Return the settings of a cell: the chosen ones with the changes of a variant."""
-    method = "bp" if model == "relu" else model
+    method, depth = "bp" if model == "relu" else model, "deep" if "-" in hidden else "shallow"
     settings = dict(COMMON)
-    for name in ("uci" if data in UCI else data, data):
-        settings |= CHOSEN.get((name, method), {}) | CHOSEN.get((name, method, hidden), {})  # type: ignore[call-overload]
+    for name in ("uci", data) if data in UCI else (data,):
+        for key in ((method,), (method, depth), (model, depth)):
+            settings |= CHOSEN.get((name, *key), {})
     for change in variant.split(",") if variant != "base" else []:
         name, _, value = change.partition("=")
         try:
@@ -159,8 +166,9 @@ def regression(mode: str, data: str, model: str, variant: str, split: int) -> Se
     times, Z = clock.read(), (X[rows] - shift) / scale
     if mode == "choose":
         error = fitted.predict(Z) * unit + centre - y[rows]
-        return times | {"rmse": float(np.sqrt(np.mean(error**2)))} | _training(fitted)
-    return times | distribution(_Scaled(fitted.predict_dist(Z), centre, unit), y[rows]) | _training(fitted)
+        return settings | times | {"rmse": float(np.sqrt(np.mean(error**2)))} | _training(fitted)
+    found = distribution(_Scaled(fitted.predict_dist(Z), centre, unit), y[rows])
+    return settings | times | found | _training(fitted)
 
 
 # classification
@@ -238,7 +246,8 @@ def classification(mode: str, data: str, model: str, hidden: str, variant: str, 
         rule = 100 * float((mean[k].argmax(1) == part.y_test).mean())
         found.append({**scores, "by_probability": scores["accuracy"], "accuracy": rule})
     means = {name: float(np.mean([each[name] for each in found])) for name in found[0]}
-    return times | means | {"accuracies": [each["accuracy"] for each in found]} | _training(fitted)
+    means |= {"accuracies": [each["accuracy"] for each in found]}
+    return settings | times | means | _training(fitted)
 
 
 def fit_and_score(estimator: Any, part: Problem) -> Settings:
