@@ -27,7 +27,7 @@ from tggm.data.stream import next_pass, survey, training_blocks
 from tggm.estimators._holdout import Holdout, read_holdout
 from tggm.estimators._labels import class_weights, encoded_labels, known_classes, require_labels_in_all_rows
 from tggm.estimators._settings import Settings
-from tggm.estimators._support import scale_target
+from tggm.estimators._support import latent_scale, scale_target
 from tggm.models.layers import Incomplete
 from tggm.predictive.gaussian_mixture import LogTransform
 from tggm.predictive.support import NO_PLAN, Plan, Support
@@ -290,9 +290,12 @@ def read_numbers(
     known = y_ if y_.ndim == 1 else targets.Y
     inputs, columns = _encode(estimator, X_, known, kept, holdout)
     targets_, weights = targets.of(kept), weight_[kept]
+    limits = targets_.side
     Y, side, half, transform, plan = scale_target(settings, inputs, *targets_, weights)
     targets_ = Targets(Y, side, half)
     y_scales = targets_.scales(weights, settings.standardize)
+    if limits is not None and side is not None and settings.standardize:
+        y_scales = latent_scale(y_scales, Y, side)
     scales = Scales(standardisation(inputs, weights, settings.standardize), y_scales)
     calibration = None
     if chosen is not None:

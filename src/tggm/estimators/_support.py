@@ -1,6 +1,5 @@
 """The scale and the support of a target: its logarithm, rows at limits, and the choice after training."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
 from tggm.arrays import Floats
-from tggm.data.standardise import NORMAL_QUARTILES
+from tggm.data.standardise import FAR, NORMAL_QUARTILES, Columns
 from tggm.estimators._ridge import log_is_better, select_columns
 from tggm.estimators._settings import Settings
 from tggm.predictive import Observed, ScalarPredictive, Support
@@ -152,33 +151,50 @@ def tobit_scores(X: Floats, y: Floats, at: Floats, transform: LogTransform | Non
     z = (z - centre) / unit
     found, even = np.zeros(len(y)), np.arange(len(y)) % 2 == 0
     for fold in (even, ~even):
-        found[~fold] = _tobit(X[fold], z[fold], at[fold])(X[~fold], z[~fold], at[~fold])
+        found[~fold] = _tobit_log(_tobit(X[fold], z[fold], at[fold]), X[~fold], z[~fold], at[~fold])[0]
     slope = 0.0 if transform is None else np.log(y + transform.shift, where=at == 0, out=np.zeros(len(y)))
     return found - np.where(at == 0, np.log(unit) + slope, 0.0)
 
 
-def _tobit(X: Floats, z: Floats, side: Floats) -> Callable[[Floats, Floats, Floats], Floats]:
-    """Fit z ~ N(X b + a, σ²), z a bound if `side` is not 0; return the log-likelihood of other rows."""
+def _tobit_log(u: Floats, X: Floats, z: Floats, side: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return log-likelihoods of z ~ N(X b + a, σ²), z a limit if `side` is not 0, with u = (a, log σ, b).
 
-    def likelihood(u: Floats, X: Floats, z: Floats, side: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return log-likelihoods and their derivatives with respect to the standardised error and log σ."""
-        error = (z - u[0] - X @ u[2:]) * np.exp(-u[1])
-        tail = log_ndtr(-side * error)
-        hazard = np.exp(-0.5 * error**2 - 0.5 * np.log(2 * np.pi) - tail)
-        log = np.where(side == 0, -0.5 * error**2 - 0.5 * np.log(2 * np.pi) - u[1], tail)
-        by_error = np.where(side == 0, -error, -side * hazard)
-        return log, by_error, np.where(side == 0, -1.0, 0.0) - by_error * error
+    The others are their derivatives with respect to the standardised error and log σ.
+    """
+    error = (z - u[0] - X @ u[2:]) * np.exp(-u[1])
+    tail = log_ndtr(-side * error)
+    hazard = np.exp(-0.5 * error**2 - 0.5 * np.log(2 * np.pi) - tail)
+    log = np.where(side == 0, -0.5 * error**2 - 0.5 * np.log(2 * np.pi) - u[1], tail)
+    by_error = np.where(side == 0, -error, -side * hazard)
+    return log, by_error, np.where(side == 0, -1.0, 0.0) - by_error * error
+
+
+def _tobit(X: Floats, z: Floats, side: Floats) -> Floats:
+    """Fit the parameters of `_tobit_log`."""
 
     def loss(u: Floats) -> tuple[float, Floats]:
-        log, by_error, by_scale = likelihood(u, X, z, side)
+        log, by_error, by_scale = _tobit_log(u, X, z, side)
         rate = -by_error * np.exp(-u[1])
         slope = np.concatenate([[rate.sum(), by_scale.sum()], X.T @ rate - _PENALTY * u[2:]])
         return float(-log.sum() + 0.5 * _PENALTY * u[2:] @ u[2:]), -slope
 
     start = np.zeros(X.shape[1] + 2)
     bounds = [(None, None), (-8.0, 8.0), *[(None, None)] * X.shape[1]]
-    best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200}).x
-    return lambda X, z, side: likelihood(best, X, z, side)[0]
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200})
+    return np.asarray(found.x)
+
+
+def latent_scale(scale: Columns, Y: Floats, side: Floats) -> Columns:
+    """Return mean and deviation of a normal distribution of one target of which some values are limits.
+
+    `scale` has those of all values, limits included: with many limits the deviation is much too small, and
+    training ends before the width has grown.
+    """
+    z, side = scale.apply(Y)[:, 0], np.where(side == 2, 0.0, side)[:, 0]
+    if (side == 0).sum() < FEWEST_COMPARED:
+        return scale
+    mean, log_scale = _tobit(np.zeros((len(z), 0)), np.clip(z, -FAR, FAR), side)
+    return Columns(scale.shift + scale.scale * mean, scale.scale * np.exp(log_scale))
 
 
 # ---- the choice after training ----
