@@ -4,7 +4,7 @@
 
 Each split takes a fifth of the rows for the test, at most 400, and at most 1,600 for training. The grid of
 times is 20 quantiles, from 10 % to 80 %, of the training times. "harrell" is the concordance index of the
-mean predicted survival, "brier" the integrated Brier score, and "calibration" the largest distance, over the
+mean predicted survival, "brier" the integrated Brier score (weights from the test rows), and "calibration" the largest distance, over the
 times, of the mean predicted survival of the test rows from their Kaplan-Meier estimate. For the other models
 tables are encoded: one column for each category, medians in gaps, standardised. The column "chapter" of
 flchain, the cause of death, is left out. Results go to experiments/results/survival.json.
@@ -83,7 +83,7 @@ def measure(name: str, split: int, method: str) -> store.Run:
     observed = np.concatenate([[1.0], S])[np.searchsorted(t, times, side="right")]
     return {
         "harrell": float(metrics.concordance_index_censored(y_new[event], y_new[time], -survival.mean(1))[0]),
-        "brier": float(metrics.integrated_brier_score(y, y_new, survival, times)),
+        "brier": float(metrics.integrated_brier_score(y_new, y_new, survival, times)),
         "calibration": float(np.abs(survival.mean(0) - observed).max()),
     } | seconds
 
