@@ -4,10 +4,11 @@
 
 Each split takes a fifth of the rows for the test, at most 400, and at most 1,600 for training. The grid of
 times is 20 quantiles, from 10 % to 80 %, of the training times. "harrell" is the concordance index of the
-mean predicted survival, "brier" the integrated Brier score (weights from the test rows), and "calibration" the largest distance, over the
-times, of the mean predicted survival of the test rows from their Kaplan-Meier estimate. For the other models
-tables are encoded: one column for each category, medians in gaps, standardised. The column "chapter" of
-flchain, the cause of death, is left out. Results go to experiments/results/survival.json.
+mean predicted survival, and "brier" the integrated Brier score, with the censoring of the test rows.
+"calibration" is the largest distance, over the times, of the mean predicted survival of the test rows from
+their Kaplan-Meier estimate, and "errors" the largest one in standard errors of this estimate. For the other
+models tables are encoded: one column for each category, medians in gaps, standardised. The column "chapter"
+of flchain, the cause of death, is left out. Results go to experiments/results/survival.json.
 """
 
 from typing import Any
@@ -79,12 +80,14 @@ def measure(name: str, split: int, method: str) -> store.Run:
         model = other(method, X, y)
         survival = np.stack([f(times) for f in model.predict_survival_function(X_new)])
         seconds = clock.read()
-    t, S = kaplan_meier_estimator(y_new[event], y_new[time])
-    observed = np.concatenate([[1.0], S])[np.searchsorted(t, times, side="right")]
+    t, S, ends = kaplan_meier_estimator(y_new[event], y_new[time], conf_type="log-log")
+    place = np.searchsorted(t, times, side="right") - 1
+    distance, error = np.abs(survival.mean(0) - S[place]), np.diff(ends[:, place], axis=0)[0] / (2 * 1.96)
     return {
         "harrell": float(metrics.concordance_index_censored(y_new[event], y_new[time], -survival.mean(1))[0]),
         "brier": float(metrics.integrated_brier_score(y_new, y_new, survival, times)),
-        "calibration": float(np.abs(survival.mean(0) - observed).max()),
+        "calibration": float(distance.max()),
+        "errors": float((distance / error).max()),
     } | seconds
 
 
