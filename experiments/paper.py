@@ -49,10 +49,10 @@ COMMON: Settings = {"schedule": "cosine", "inputs": 1.0, "targets": 1.0, "keep":
 CHOSEN: dict[tuple[str, ...], Settings] = {
     ("uci", "bp"): {"rate": 3e-3, "epochs": 1000},
     ("uci", "ml"): {"rate": 3e-2, "epochs": 1000, "targets": 2.0},
-    ("kin8nm", "ml"): {"epochs": 300},
+    ("kin8nm", "ml"): {"epochs": 400},
     ("naval", "ml"): {"epochs": 300},
-    ("power", "ml"): {"epochs": 200},
-    ("protein", "ml"): {"epochs": 60},
+    ("power", "ml"): {"epochs": 400},
+    ("protein", "ml"): {"epochs": 200},
     ("protein", "bp"): {"epochs": 200},
     ("mnist", "bp"): {"rate": 5e-3, "epochs": 20},
     ("mnist", "ml"): {"rate": 5e-3, "epochs": 60, "solver": "newton"},
