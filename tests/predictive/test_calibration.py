@@ -84,10 +84,19 @@ def test_calibration_on_twenty_rows_loses_little(case):
     assert np.mean(gains) > -0.03
 
 
-def test_light_tails_are_gaussian():
-    held = Ensemble(0, noise=student).held_out(2000)
-    assert fit_calibration(held).numbers[2] > 0.1
-    assert fit_calibration(held, light_tails=True).numbers[2] == 0
+def test_light_tails_are_those_of_gaussians():
+    heavy, light = Ensemble(0, noise=student), Ensemble(0)
+    assert fit_calibration(heavy.held_out(2000)).numbers[2] > 0.1
+    assert fit_calibration(light.held_out(2000), light_tails=True).numbers[2] == 0
+    scales = fit_calibration(heavy.held_out(2000), light_tails=True)
+    assert scales.kind == "scales"
+    assert scales.is_gaussian
+    members, y = heavy.fresh(FRESH)
+    laws = [pooled(each, members) for each in (scales, fit_calibration(heavy.held_out(2000)))]
+    one = GaussianMixture(laws[0].mean()[None], laws[0].var()[None])
+    scores = [law.logpdf(y).mean() for law in (*laws, one)]
+    assert scores[0] > scores[1] - 0.01
+    assert scores[0] > scores[2] + 0.03
 
 
 def uniform(rng, size):
@@ -295,7 +304,7 @@ def test_effective_number_of_weighted_rows():
 def test_calibrations_from_files_are_checked():
     assert checked_calibration("student", [1, 2, 0.1]) == Calibration("student", (1.0, 2.0, 0.1))
     for kind, numbers, message in [
-        ("wide", (), "must be one of 'linear', 'shaped', 'student'; got 'wide'"),
+        ("wide", (), "must be one of 'linear', 'scales', 'shaped', 'student'; got 'wide'"),
         ("student", (1.0,), r"must be 3 \(f, g, 1/ν\); got \(1.0,\)"),
         ("linear", 3, r"must be 0 \(none\); got 3"),
         ("student", (0.0, 0.5, 0.1), "`f` of the calibration 'student' must be from 0.01 to 100; got 0.0"),

@@ -249,7 +249,11 @@ def test_the_kind_of_a_column_may_change_after_the_fit(learned):
         (pd.DataFrame({"a": [1.0, np.inf, 2.0]}), ValueError, r"infinity .inf. in row 2 of column 'a'"),
         (pd.DataFrame({"a": [[1], [2]]}), TypeError, r"a list in column 'a'.*[Ll]eave the column out"),
         (pd.DataFrame({"a": [1.0], "b": ["u"], "c": [None]}), TableError, r"^`X` has one row; pass more"),
-        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", 1]), TypeError, r"of the types int, str; make all of them strings"),
+        (
+            pd.DataFrame([[1, 2], [3, 4]], columns=["a", 1]),
+            TypeError,
+            r"of the types int, str; make all of them strings",
+        ),
         (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ValueError, "two columns with|unique"),
     ],
 )

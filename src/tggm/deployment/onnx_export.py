@@ -129,14 +129,8 @@ def _regression(xp: Any, predictor: Any, outputs: Outputs, Z: Array, levels: lis
     found: dict[str, list[Array]] = {"mean": [], "deviation": [], "quantiles": []}
     for j, pool in enumerate(predictor.pools):
         shift, scale = float(y.shift[j]), float(y.scale[j])
-        rest = xp, mean[..., j], var[..., j], pool, levels, None if log is None else scale
-        if kernels is not None:
-            z = _with_kernels(*rest, kernels, j)
-        elif pool.kind == "linear":
-            weight = xp.ones_like(rest[1]) / mean.shape[0]
-            z = _mixture(xp, rest[1], xp.sqrt(rest[2]), weight, levels, rest[-1])
-        else:
-            z = _location_scale(*rest)
+        moments = mean[..., j], var[..., j]
+        z = _law(xp, *moments, pool, levels, None if log is None else scale, kernels, j)
         if log is not None:
             centre = xp.exp(z[0] + shift)
             found["mean"].append(centre - log.shift)
@@ -187,38 +181,38 @@ def _pooled_moments(xp: Any, mean: Array, var: Array, pool: Calibration) -> tupl
     return centre, f**2 * xp.mean(var, axis=0) + g**2 * between, standard
 
 
-def _location_scale(
-    xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None
-) -> tuple[Array, Array, Array]:
-    """Return mean and variance of z, or log E exp(k · scale · z) for k = 1, 2, and the quantiles of z."""
-    centre, width2, standard = _pooled_moments(xp, mean, var, pool)
-    quantiles = centre[..., None] + xp.sqrt(width2)[..., None] * standard.ppf(np.array([levels]))[0]
-    if log_scale is None:
-        return centre, width2 * float(standard.var()[0]), quantiles
-    first, second = (0.5 * (k * log_scale) ** 2 for k in (1, 2))  # the pool of a logarithm is Gaussian
-    return centre * log_scale + width2 * first, centre * (2 * log_scale) + width2 * second, quantiles
-
-
-def _with_kernels(
+def _law(
     xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None,
-    kernels: tuple[Array, Array, Rule], output: int,
+    kernels: tuple[Array, Array, Rule] | None, output: int,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Return the same of the mixture of the calibrated distribution with Gaussian kernels."""
-    weight, value, rule = kernels
+    """Return mean and variance of z, or log E exp(k · scale · z) for k = 1, 2, and the quantiles of z."""
+    if pool.kind == "linear":
+        return _mixture(xp, mean, xp.sqrt(var), xp.ones_like(mean) / mean.shape[0], levels, log_scale)
     centre, width2, standard = _pooled_moments(xp, mean, var, pool)
-    deviation = xp.sqrt(width2 * float(standard.var()[0]))
-    # the first component is the calibrated distribution
-    places = xp.concat([centre[None, ...], value[..., output].T + rule.slope * centre[None, ...]], axis=0)
-    weights = xp.concat([1.0 - xp.sum(weight, axis=1)[None, ...], weight.T], axis=0)
-    factor = np.append(1.0, np.full(rule.count, rule.width))
-    std = deviation[None, ...] * factor[:, None]
-    width = xp.sqrt(width2)[..., None]
-    own = centre[..., None] + width * standard.ppf(np.array([levels]))[0]
+    width, deviation = xp.sqrt(width2)[None, ...], xp.sqrt(width2 * float(standard.var()[0]))[None, ...]
+    places, std, weight, other = centre[None, ...], deviation, xp.ones_like(deviation), None
+    if pool.kind == "scales":
+        _, widths, masses = standard.components
+        places, std, weight = places * np.ones_like(widths), width * widths, weight * masses
+    else:
+        quantiles = centre[..., None] + width[0, ..., None] * standard.ppf(np.array([levels]))[0]
+        if kernels is None:
+            if log_scale is None:
+                return centre, deviation[0, ...] ** 2, quantiles
+            # the pool of a logarithm is Gaussian
+            first, second = (0.5 * (k * log_scale) ** 2 for k in (1, 2))
+            return centre * log_scale + width2 * first, centre * (2 * log_scale) + width2 * second, quantiles
 
-    def first(points: Array) -> Array:
-        return _standard_cdf(xp, standard, (points - centre[..., None, None]) / width[..., None])
+        def first_cdf(points: Array) -> Array:
+            return _standard_cdf(xp, standard, (points - centre[..., None, None]) / width[0, ..., None, None])
 
-    return _mixture(xp, places, std, weights, levels, log_scale, (own, first))
+        other = quantiles, first_cdf
+    if kernels is not None:
+        share, value, rule = kernels
+        places = xp.concat([places, value[..., output].T + rule.slope * centre[None, ...]], axis=0)
+        weight = xp.concat([weight * (1.0 - xp.sum(share, axis=1)[None, ...]), share.T], axis=0)
+        std = xp.concat([std, deviation * np.full((rule.count, 1), rule.width)], axis=0)
+    return _mixture(xp, places, std, weight, levels, log_scale, other)
 
 
 def _standard_cdf(xp: Any, standard: ScalarPredictive, t: Array) -> Array:

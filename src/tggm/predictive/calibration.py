@@ -8,6 +8,7 @@ linear     ()               the mixture of the members itself, (1/K) Σ p_k
 student    (f, g, 1/ν)      m + √(f² v + g² D) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
 shaped     (f, g, 1/ν, h)   the same with the distribution function of T mapped by a density with
                             log-densities h at its knots (`student.Shape`), centred at its mean
+scales     (f, g, 1/ν)      the same with T replaced by five Gaussians of different widths
 =========  ===============  ==========================================================================
 
 A mixture of calibrated members is too wide (Ranjan & Gneiting, 2010), and members need not be calibrated:
@@ -15,7 +16,9 @@ A mixture of calibrated members is too wide (Ranjan & Gneiting, 2010), and membe
 lower bound of 1/ν is 2/n, the tails of a Gaussian whose width is estimated from n rows. With at least 100
 rows the shape of the errors is estimated, too, if that gains more nats than the shape has knots. With fewer
 rows, or if D is not estimated from data, the Student-t is kept: errors of D would distort the shape. Each
-output has its own `Calibration`.
+output has its own `Calibration`. For the logarithm of a target, whose exponential must have a mean, the
+distribution is Gaussian, or "scales" if that gains three nats: T = Z √(ν/G), Z Gaussian, where G takes five
+quantiles of its chi-squared distribution.
 
 Held-out rows. Row i is held out by k of the K members. A new row is predicted by all K, with a smaller error:
 if members vary with variance D around their common expectation, whose squared error is τ², then
@@ -47,11 +50,13 @@ members, which is too small and correlated with the error; only half of the redu
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import gammaincinv
 
 from tggm import settings
 from tggm.arrays import Bools, Floats, Ints
@@ -76,6 +81,8 @@ _MOST_ROWS = 5_000  # widths then have an error of a hundredth
 _FEWEST_ROWS = 5  # of equal weight to fit a calibration; rows held out twice to estimate D
 _FEWEST_SHAPED = 100  # rows of equal weight to estimate the shape
 _SHAPE_ROUNDS = 3
+_MASSES = np.array([0.02, 0.08, 0.2, 0.3, 0.4])  # of the Gaussians of "scales", widest first
+_LEAST_GAIN = 3.0  # nats by which "scales" must be better than a Gaussian
 _WORST = 50.0  # largest loss of one row, in nats: outliers should not set the width
 _REDUCTION = 0.5  # share of the reduction of squared errors that is applied where D is not estimated
 _LEAST_FACTOR = 0.1  # smallest factor of squared errors
@@ -88,6 +95,7 @@ NUMBERS: dict[str, dict[str, tuple[float, float]]] = {  # names and ranges of th
     "linear": {},
     "student": {"f": _FACTOR, "g": _FACTOR, "1/ν": (0.0, _MOST_HEAVINESS)},
     "shaped": {"f": _FACTOR, "g": _FACTOR, "1/ν": (LEAST_HEAVINESS, _MOST_HEAVINESS), **_SHAPE},
+    "scales": {"f": _FACTOR, "g": _FACTOR, "1/ν": (LEAST_HEAVINESS, _MOST_HEAVINESS)},
 }
 
 
@@ -103,9 +111,9 @@ class Calibration(NamedTuple):
         return (self.numbers[0], self.numbers[1]) if self.numbers else (1.0, 1.0)
 
     @property
-    def has_heavy_tails(self) -> bool:
-        """Return whether tails are heavier than a Gaussian's."""
-        return bool(self.numbers) and self.numbers[2] > 0
+    def is_gaussian(self) -> bool:
+        """Return whether the distribution is a mixture of Gaussians, whose exponential has moments."""
+        return self.kind in ("linear", "scales") or self.numbers[2] < LEAST_HEAVINESS
 
     def distribution(
         self, centre: Floats, var: Floats, between: Floats, *, loc: float = 0.0, scale: float = 1.0
@@ -115,9 +123,21 @@ class Calibration(NamedTuple):
         square = f**2 * var + g**2 * between
         if logs:
             return ShapedPredictive(centre, np.sqrt(square), heaviness, tuple(logs), loc=loc, scale=scale)
+        if self.kind == "scales":
+            masses = np.broadcast_to(_MASSES[:, None], (len(_MASSES), len(centre)))
+            squares, means = np.outer(_squares(heaviness), square), np.broadcast_to(centre, masses.shape)
+            return GaussianMixture(means, squares, weight=masses, loc=loc, scale=scale)
         if heaviness < LEAST_HEAVINESS:
             return GaussianMixture(centre[None], square[None], loc=loc, scale=scale)
         return StudentPredictive(centre, np.sqrt(square), heaviness, loc=loc, scale=scale)
+
+
+@lru_cache(maxsize=1024)
+def _squares(heaviness: float) -> Floats:
+    """Return the squared widths of the Gaussians of "scales"."""
+    nu, middle = 1 / heaviness, np.cumsum(_MASSES) - 0.5 * _MASSES
+    squares: Floats = 0.5 * nu / gammaincinv(0.5 * nu, middle)
+    return squares
 
 
 def checked_calibration(kind: Any, numbers: Any) -> Calibration:
@@ -265,7 +285,7 @@ def evenly_spaced(rows: Ints, most: int) -> Ints:
 def fit_calibration(held: HeldOut, *, light_tails: bool = False) -> Calibration:
     """Fit the calibration with the best penalised log-likelihood of held-out rows; others are ignored.
 
-    `light_tails` uses a Gaussian: a target whose logarithm has heavier tails has no mean.
+    `light_tails` uses one or five Gaussians: a target whose logarithm has heavier tails has no mean.
     """
     usable = held.usable(_MOST_ROWS)
     if not usable.weight.size:
@@ -274,15 +294,18 @@ def fit_calibration(held: HeldOut, *, light_tails: bool = False) -> Calibration:
     n_effective = rows.weight.sum()
     if n_effective < _FEWEST_ROWS:
         return Calibration()
-    student = _fit_student(rows, light_tails)
-    if light_tails or n_effective < _FEWEST_SHAPED or not rows.estimated:
+    student, loss = _fit_student(rows, "student", gaussian=light_tails)
+    if light_tails:
+        scales, other = _fit_student(rows, "scales")
+        return scales if loss - other > _LEAST_GAIN else student
+    if n_effective < _FEWEST_SHAPED or not rows.estimated:
         return student
     return _fit_shaped(student, rows)
 
 
-def _fit_student(rows: PooledRows, light_tails: bool) -> Calibration:
-    """Maximise the penalised log-likelihood over (log f, log g, 1/ν); 1/ν = 0 with light tails."""
-    free = 2 if light_tails else 3
+def _fit_student(rows: PooledRows, kind: str, *, gaussian: bool = False) -> tuple[Calibration, float]:
+    """Minimise the penalised negative log-likelihood over (log f, log g, 1/ν); 1/ν = 0 if `gaussian`."""
+    free = 2 if gaussian else 3
     low, high = np.log(_FACTOR)
     prior = np.array([0.0, np.log(np.sqrt(DISAGREEMENT)), 0.0])[:free]
     lower = np.array([low, low, min(2 / rows.weight.sum(), _MOST_HEAVINESS)])[:free]
@@ -291,15 +314,15 @@ def _fit_student(rows: PooledRows, light_tails: bool) -> Calibration:
     def numbers(u: Floats) -> tuple[float, float, float]:
         u = np.clip(u, lower, upper)
         f, g = np.clip(np.exp(u[:2]), *_FACTOR)
-        return float(f), float(g), 0.0 if light_tails else float(u[2])
+        return float(f), float(g), 0.0 if gaussian else float(u[2])
 
     def loss(u: Floats) -> float:
         f, g, heaviness = numbers(u)
-        if rows.ends is None:
+        if rows.ends is None and kind == "student":
             width = np.sqrt(f**2 * rows.var + g**2 * rows.between)
             log = log_student(rows.error / width, heaviness) - np.log(width)
         else:
-            log = rows.log_likelihood(Calibration("student", (f, g, heaviness)))
+            log = rows.log_likelihood(Calibration(kind, (f, g, heaviness)))
         each = np.maximum(log, -_WORST)
         return float(-rows.weight @ each + 0.5 * np.sum(((u - prior) / _DEVIATION[:free]) ** 2))
 
@@ -308,7 +331,8 @@ def _fit_student(rows: PooledRows, light_tails: bool) -> Calibration:
     # start inside the bounds: at a bound the derivative would be one-sided
     start = np.clip(start, lower + 0.02 * (upper - lower), upper - 0.02 * (upper - lower))
     found = minimize(loss, start, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True)))
-    return Calibration("student", numbers(min((found.x, np.clip(prior, lower, upper)), key=loss)))
+    best = min((found.x, np.clip(prior, lower, upper)), key=loss)
+    return Calibration(kind, numbers(best)), loss(best)
 
 
 def _fit_shaped(student: Calibration, rows: PooledRows) -> Calibration:
