@@ -208,6 +208,19 @@ OTHERS: dict[str, tuple[str, Callable[..., Any], list[str]]] = {
 METHODS = ["tggm", "smooth", *OTHERS]
 
 
+def scores(X: np.ndarray, X_new: np.ndarray, crps: np.ndarray, log: np.ndarray | None) -> store.Run:
+    """Return mean scores of the test rows, and of those whose inputs are not in a training row ("new")."""
+    known = set(map(bytes, np.ascontiguousarray(X)))
+    new = np.array([bytes(x) not in known for x in np.ascontiguousarray(X_new)])
+    found: store.Run = {"crps": float(crps.mean()), "crps_se": float(crps.std() / np.sqrt(len(crps)))}
+    if log is not None:
+        found["log_probability"] = float(log.mean())
+    if not new.all():
+        found["crps_new"] = float(crps[new].mean())
+        found |= {} if log is None else {"log_probability_new": float(log[new].mean())}
+    return found
+
+
 def measure(name: str, split: int, method: str, *, epochs: int | str) -> store.Run:
     """Fit, and return scores on the test rows."""
     (X, y), (X_new, y_new) = rows_of(name, split)
@@ -216,27 +229,24 @@ def measure(name: str, split: int, method: str, *, epochs: int | str) -> store.R
         quantiles, log = OTHERS[method][1](X, y, X_new, y_new)
         seconds, q = clock.read(), levels(quantiles.shape[1])
         away = y_new[:, None] - quantiles
-        crps = 2 * np.mean(away * (q - (away < 0)), axis=1)
-        found = {"crps": float(crps.mean()), "crps_se": float(crps.std() / np.sqrt(len(crps)))}
+        found = scores(X, X_new, 2 * np.mean(away * (q - (away < 0)), axis=1), log)
         for level in LEVELS:
             low, high = (np.quantile(quantiles, p, axis=1) for p in (0.5 - level / 2, 0.5 + level / 2))
             found[f"inside{level:.0%}"] = float(np.mean((low <= y_new) & (y_new <= high)))
-        return found | ({} if log is None else {"log_probability": float(log.mean())}) | seconds
+        return found | seconds
     model = TGGMRegressor(support="auto" if method == "tggm" else None, random_state=0, max_epochs=epochs)
     model.fit(X, y)
     seconds, law = clock.read(), model.predict_dist(X_new)
-    crps = law.crps(y_new)
-    found = {"chosen": str(model.support_), "crps": float(crps.mean())}
-    found["crps_se"] = float(crps.std() / np.sqrt(len(crps)))
+    lattice = model.support_ is not None and model.support_[2] is not None
+    log = law.logpmf(y_new) if lattice else None
+    found = {"chosen": str(model.support_)} | scores(X, X_new, law.crps(y_new), log)
     for level in LEVELS:
         low, high = law.interval(level)
         found[f"inside{level:.0%}"] = float(np.mean((low <= y_new) & (y_new <= high)))
     found["rmse"] = float(np.sqrt(np.mean((law.mean() - y_new) ** 2)))
     pit = np.sort(law.pit(y_new))
     found["pit"] = float(np.abs(pit - (np.arange(len(pit)) + 0.5) / len(pit)).max())  # Kolmogorov's distance
-    if model.support_ is not None and model.support_[2] is not None:
-        found["log_density"] = float(law.logpdf(y_new).mean())
-        found["log_probability"] = float(law.logpmf(y_new).mean())
+    found["tenths"] = (np.histogram(pit, 10, (0, 1))[0] / len(pit)).tolist()
     return found | seconds
 
 
