@@ -90,12 +90,13 @@ def complete(
     jobs: int = 1,
     force: bool = False,
     **settings: Any,
-) -> Record:
-    """Make the missing runs of a record, and write the file after each run.
+) -> None:
+    """Make the missing runs of a record, and write its file after each run.
 
     Parameters
     ----------
     path : Path
+        A results file, or a folder with one file per value of the first field.
     fields : sequence of str
         Names of the arguments of `work`, which identify a run.
     work : callable
@@ -108,26 +109,29 @@ def complete(
     **settings
         Stored with the record. The command ends if the file was made with other settings.
     """
-    record = read(path)
+    files = {task: path if path.suffix else path / f"{task[0]}.json" for task in tasks}
+    records = {file: read(file) for file in set(files.values())}
     settings = json.loads(json.dumps(settings))
-    if record.get("settings", settings) != settings and not force:
-        sys.exit(
-            f"{path.name} was made with other settings, {record['settings']}; --force replaces its runs."
-        )
+    for file, record in records.items():
+        if record.get("settings", settings) != settings and not force:
+            sys.exit(
+                f"{file.name} was made with other settings, {record['settings']}; --force replaces its runs."
+            )
     for number in (signal.SIGINT, signal.SIGTERM):  # KeyboardInterrupt would end a fit early and store it
         signal.signal(number, lambda *_: sys.exit(130))
-    wanted = [task for task in tasks if force or not any(_same(run, fields, task) for run in record["runs"])]
+    known = {file: {_identity(run, fields) for run in record["runs"]} for file, record in records.items()}
+    wanted = [task for task in tasks if force or task not in known[files[task]]]
     for task, figures in _results(work, wanted, jobs):
+        file = files[task]
         run = {**dict(zip(fields, task, strict=True)), **figures, **origin()}
-        others = [old for old in record["runs"] if not _same(old, fields, task)]
-        record = {"command": command(), "settings": settings, "runs": [*others, run]}
-        write(path, record)
+        others = [old for old in records[file]["runs"] if _identity(old, fields) != task]
+        records[file] = {"command": command(), "settings": settings, "runs": [*others, run]}
+        write(file, records[file])
         print(*task, *(f"{k} {v:.4g}" for k, v in figures.items() if isinstance(v, float)), flush=True)
-    return record
 
 
-def _same(run: Run, fields: Sequence[str], task: tuple[Any, ...]) -> bool:
-    return all(run.get(field) == value for field, value in zip(fields, task, strict=True))
+def _identity(run: Run, fields: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(run.get(field) for field in fields)
 
 
 def _results(
@@ -139,7 +143,9 @@ def _results(
     from joblib import Parallel, delayed
 
     os.environ.update(ONE_CORE)  # for the workers
-    yield from Parallel(jobs, return_as="generator_unordered")(delayed(_paired)(work, task) for task in tasks)
+    yield from Parallel(jobs, return_as="generator_unordered", batch_size=1)(
+        delayed(_paired)(work, task) for task in tasks
+    )
 
 
 def _paired(work: Callable[..., Run], task: tuple[Any, ...]) -> tuple[tuple[Any, ...], Run]:

@@ -20,7 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from datasets import path_of
-from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_wine,
+    make_friedman1,
+    make_friedman2,
+    make_friedman3,
+)
 
 from tggm import TableTransformer
 
@@ -91,8 +99,9 @@ def _folds(name: str, k: int) -> Split:
         return _parts(stored["X"].astype(np.float64), stored["y"], stored["fold"] == k)
 
 
-def _diabetes(k: int) -> Split:
-    X, y = load_diabetes(return_X_y=True)
+def _bundled(load: Any, k: int) -> Split:
+    """Split a table of scikit-learn."""
+    X, y = load(return_X_y=True)
     return _parts(X, y, _tenth(len(X), k))
 
 
@@ -114,8 +123,8 @@ def _frames(name: str, task: str, target: str, dropped: tuple[str, ...], k: int)
     return _parts(X, y, _tenth(len(y), k))
 
 
-def _encoded(name: str, task: str, target: str, dropped: tuple[str, ...], k: int) -> Split:
-    split = _frames(name, task, target, dropped, k)
+def _encoded(frames: Callable[[int], Split], task: str, k: int) -> Split:
+    split = frames(k)
     encoder = TableTransformer(task=task)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about columns that are not used
@@ -124,8 +133,8 @@ def _encoded(name: str, task: str, target: str, dropped: tuple[str, ...], k: int
 
 
 def _csv(name: str, task: str, target: str, *dropped: str) -> DevelopmentTable:
-    settings = name, task, target, dropped
-    return DevelopmentTable(name, task, partial(_encoded, *settings), partial(_frames, *settings))
+    frames = partial(_frames, name, task, target, dropped)
+    return DevelopmentTable(name, task, partial(_encoded, frames, task), frames)
 
 
 def _linear(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +199,7 @@ def _generated(name: str, k: int) -> Split:
 def _numeric(name: str) -> DevelopmentTable:
     """Return a table that has only numbers."""
     if name == "diabetes":
-        return DevelopmentTable(name, "regression", _diabetes)
+        return DevelopmentTable(name, "regression", partial(_bundled, load_diabetes))
     return DevelopmentTable(name, "regression", partial(_generated if name in GENERATED else _folds, name))
 
 
@@ -263,9 +272,13 @@ def _generated_frame(make: Callable[..., Any], k: int) -> Split:
 
 def _frame_table(name: str, task: str, make: Callable[..., Any]) -> DevelopmentTable:
     frames = partial(_generated_frame, make)
-    return DevelopmentTable(name, task, frames, frames)
+    return DevelopmentTable(name, task, partial(_encoded, frames, task), frames)
 
 
+CLASSES = {  # of scikit-learn, only for classification
+    name: DevelopmentTable(name, "classification", partial(_bundled, load))
+    for name, load in (("digits", load_digits), ("tumours", load_breast_cancer), ("cultivars", load_wine))
+}
 RAW_TABLES = {
     **{name: _FILES[name] for name in ("adult", "ames", "titanic", "mpg", "penguins", "tips")},
     "towns": _frame_table("towns", "regression", _towns),

@@ -21,15 +21,19 @@ def test_a_command_continues_where_it_stopped(tmp_path):
 
     path, fields = tmp_path / "r.json", ("name", "x")
     store.complete(path, fields, work, [("a", 1)], epochs=3)
-    record = store.complete(path, fields, work, [("a", 1), ("b", 2)], epochs=3)
+    store.complete(path, fields, work, [("a", 1), ("b", 2)], epochs=3)
+    record = store.read(path)
     assert made == ["a", "b"]
     assert [(run["name"], run["square"]) for run in record["runs"]] == [("a", 1.0), ("b", 4.0)]
-    assert store.read(path) == record
     assert {"commit", "machine"} <= record["runs"][0].keys()
     with pytest.raises(SystemExit, match="other settings"):
         store.complete(path, fields, work, [("a", 1)], epochs=4)
     store.complete(path, fields, work, [("a", 1)], force=True, epochs=3)
     assert made == ["a", "b", "a"]
+    for _ in range(2):
+        store.complete(tmp_path / "parts", fields, work, [("c", 1), ("d", 1), ("c", 2)])
+    assert made[3:] == ["c", "d", "c"]
+    assert [len(store.read(tmp_path / f"parts/{name}.json")["runs"]) for name in "cd"] == [2, 1]
 
 
 def test_groups_of_runs_become_lines_of_a_table():

@@ -1,0 +1,131 @@
+"""Run every learner on every table with the same splits, and draw skill against seconds.
+
+    TGGM_DATA=... python benchmarks/arena.py [--learners tggm,catboost-early] [--tables uci,ames] [--jobs 2]
+    python benchmarks/arena.py --draw
+
+Tables: nine UCI sets (the first five stored splits; --splits 20 for all), the development tables, four
+generated data frames and three classification sets of scikit-learn (three splits; the number of the split is
+the seed). Slow learners get the first split of large tables only. Measures of test rows: RMSE or the share of
+wrong labels, log-likelihood, CRPS, coverage, and the skill, 1 − CRPS / CRPS of the empirical distribution of
+the training targets, or 1 − log-loss / log-loss of the class frequencies. Each fit and prediction has one
+core (networks of other libraries: one core and a GPU). Results go to experiments/results/arena, one file per
+learner; an interrupted command continues. Writes docs/images/arena.png.
+"""
+
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from datasets import UCI, load_uci
+from learners import LEARNERS, VARIANTS, installed
+from scores import climatology, distribution, frequencies, labels
+from store import RESULTS, Clock, Run, complete, options, some
+from threadpoolctl import threadpool_limits
+
+from tables import CLASSES, LARGE, RAW_TABLES, SPLITS, TABLES, Split
+
+GROUPS = {
+    "uci": tuple(UCI),
+    "development": tuple(TABLES),
+    "frames": ("towns", "sales", "medical", "rare"),
+    "classes": tuple(CLASSES),
+}
+KNOWN = TABLES | RAW_TABLES | CLASSES
+ALL = tuple(name for group in GROUPS.values() for name in group)
+BIG = (*LARGE, "protein", "naval", "power", "kin8nm")
+FOLDER = RESULTS / "arena"
+OURS = ("tggm", "tggm-no-neighbors")
+
+
+def rows(table: str, split: int, frames: bool) -> tuple[Split, str]:
+    """Return one split, as a data frame if the table has words and the learner takes them, and the task."""
+    if table in UCI:
+        data = load_uci(table)
+        train, test = data.splits[split]
+        return Split(data.X[train], data.y[train], data.X[test], data.y[test]), "regression"
+    known = KNOWN[table]
+    return known.raw(split) if frames and known.words else known.split(split), known.task
+
+
+def resident(field: str) -> float:
+    """Return a figure of the kernel about the memory of this process, MiB."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status[field].split()[0]) / 1024
+
+
+def work(learner: str, table: str, split: int) -> Run:
+    """Fit and score one learner on one split; return the error if that fails."""
+    try:
+        with warnings.catch_warnings(), threadpool_limits(1):
+            warnings.simplefilter("ignore")
+            found = measure(learner, table, split)
+    except Exception as error:  # the failure of a learner is a result
+        return {"failed": f"{type(error).__name__}: {error}"[:200]}
+    return {k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in found.items() if v == v}
+
+
+def measure(learner: str, table: str, split: int) -> Run:
+    """Fit and score one learner on one split."""
+    known = LEARNERS[learner]
+    (X, y, X_test, y_test), task = rows(table, split, known.frames)
+    if len(y) > known.largest:
+        raise ValueError(f"not run on more than {known.largest} rows")
+    fit = getattr(known, task)
+    Path("/proc/self/clear_refs").write_text("5")  # the largest resident memory from now on
+    before, clock = resident("VmRSS"), Clock()
+    predict = fit(X, y, split)
+    figures: Run = {"rows": len(y), "columns": X.shape[1], **clock.read()}
+    start = time.perf_counter()
+    found = predict(X_test)
+    if task == "regression":
+        found.mean()  # some laws are computed when they are used
+    figures |= {"predict_s": time.perf_counter() - start, "memory_MiB": resident("VmHWM") - before}
+    if task == "classification":
+        figures |= labels(y_test, np.unique(y), np.asarray(found))
+        return {**figures, "skill": 1 - figures["ll"] / frequencies(y, y_test)}
+    figures |= distribution(found, y_test)
+    unique = len(np.unique(y)) / len(y)
+    return {**figures, "skill": 1 - figures["crps"] / climatology(y, y_test), "unique": unique}
+
+
+def plan(learners: list[str], tables: list[str], splits: int | None) -> list[tuple[str, str, int]]:
+    """Return all runs by splits; within a split the longest are first."""
+    tasks = []
+    for table in tables:
+        task = "regression" if table in UCI else KNOWN[table].task
+        count = len(load_uci(table).splits) if table in UCI else SPLITS
+        for learner in learners:
+            known = LEARNERS[learner]
+            most = splits or (5 if table in UCI else 3)
+            if table in BIG and known.pace > 4:
+                most = 1
+            if getattr(known, task):
+                tasks += [(learner, table, k) for k in range(min(most, count))]
+    return sorted(tasks, key=lambda task: (task[2], -(20 * (task[1] in BIG) + LEARNERS[task[0]].pace)))
+
+
+def tables_of(text: str) -> list[str]:
+    """Return the tables of names and groups, separated by commas."""
+    return [table for name in some((*GROUPS, *ALL))(text) for table in GROUPS.get(name, (name,))]
+
+
+def main() -> None:
+    p = options(__doc__)
+    default = [name for name in LEARNERS if name.removeprefix("tggm-") not in VARIANTS or name in OURS]
+    p.add_argument("--learners", type=some(tuple(LEARNERS)), default=default, metavar="NAME,...")
+    p.add_argument("--tables", type=tables_of, default=list(ALL), metavar="NAME,...", help="or groups")
+    p.add_argument("--splits", type=int, help="run only the first splits")
+    p.add_argument("--draw", action="store_true", help="only draw the stored runs")
+    args = p.parse_args()
+    if not args.draw:
+        tasks = plan(installed(args.learners), args.tables, args.splits)
+        fields = ("learner", "table", "split")
+        complete(args.out or FOLDER, fields, work, tasks, jobs=args.jobs, force=args.force)
+
+
+if __name__ == "__main__":
+    main()
