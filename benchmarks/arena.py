@@ -51,10 +51,15 @@ def rows(table: str, split: int, frames: bool) -> tuple[Split, str]:
     return known.raw(split) if frames and known.words else known.split(split), known.task
 
 
-def resident(field: str) -> float:
-    """Return a figure of the kernel about the memory of this process, MiB."""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(status[field].split()[0]) / 1024
+def resident(field: str, reset: bool = False) -> float:
+    """Return a figure of the kernel about the memory of this process, MiB; NaN if there is none."""
+    try:
+        if reset:  # the largest resident memory from now on
+            Path("/proc/self/clear_refs").write_text("5")
+        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        return int(status[field].split()[0]) / 1024
+    except (OSError, KeyError, ValueError):
+        return float("nan")
 
 
 def work(learner: str, table: str, split: int) -> Run:
@@ -75,8 +80,7 @@ def measure(learner: str, table: str, split: int) -> Run:
     if len(y) > known.largest:
         raise ValueError(f"not run on more than {known.largest} rows")
     fit = getattr(known, task)
-    Path("/proc/self/clear_refs").write_text("5")  # the largest resident memory from now on
-    before, clock = resident("VmRSS"), Clock()
+    before, clock = resident("VmRSS", reset=True), Clock()
     predict = fit(X, y, split)
     figures: Run = {"rows": len(y), "columns": X.shape[1], **clock.read()}
     start = time.perf_counter()
