@@ -2,10 +2,13 @@
 
     model = TGGMRegressor().fit(X, y)
     tggm.save(model, "model.tggm")
-    mlflow.pyfunc.log_model(name="prices", python_model=Distributions(), artifacts={"model": "model.tggm"})
+    mlflow.pyfunc.log_model(
+        name="prices", python_model=Distributions(), artifacts={"model": "model.tggm"},
+        signature=mlflow.models.infer_signature(X, params={"quantiles": [0.05, 0.5, 0.95]}),
+    )
 
-A table is predicted as mean, standard deviation and quantiles;
-`params={"quantiles": [0.05, 0.95]}` selects them.
+A table is predicted as mean, standard deviation and quantiles; `predict(X, params={"quantiles": [0.1, 0.9]})`
+selects them (MLflow ignores `params` that the signature lacks).
 """
 
 import mlflow.pyfunc

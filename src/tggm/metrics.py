@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.pipeline import Pipeline
 
 from tggm import settings as check
 from tggm.arrays import Floats
@@ -115,7 +114,7 @@ def cost_threshold(
 
 def _last(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Return the last step of a pipeline and its rows."""
-    if isinstance(estimator, Pipeline):
+    if hasattr(estimator, "steps"):
         return estimator[-1], estimator[:-1].transform(X)
     return estimator, X
 

@@ -7,8 +7,6 @@ from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
@@ -101,6 +99,8 @@ def hold_out(value: Any) -> Any:
     Pairs of rows to train on and rows to hold out become such an object.
     """
     if isinstance(value, list | tuple):
+        from sklearn.model_selection import check_cv  # not needed for predictions
+
         return check_cv(value)
     if value is None or (hasattr(value, "split") and hasattr(value, "get_n_splits")):
         return value
@@ -167,6 +167,8 @@ def checkpoint(path: Any, random_state: Any) -> None:
 
 def generator(random_state: Any) -> np.random.Generator:
     """Return a generator seeded by an integer, a RandomState or None."""
+    from sklearn.utils import check_random_state
+
     state = check_random_state(random_state)
     return np.random.default_rng(state.randint(np.iinfo(np.int32).max, size=4))
 

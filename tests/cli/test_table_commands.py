@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import shlex
+import subprocess
 import sys
 
 import numpy as np
@@ -143,11 +144,20 @@ def test_a_model_can_be_piped(folder, monkeypatch, capsys):
     assert "regression of 'price'" in answer(capsys, "info", "-")
 
 
+def test_predictions_of_few_rows_import_neither_jax_nor_scikit_learn(folder):
+    for model in ("m", "c"):
+        words = ["predict", str(folder / f"{model}.tggm"), str(folder / f"{model.strip('m')}test.csv"), Q]
+        end = "{'jax', 'sklearn'} & {*sys.modules}"
+        code = f"import sys; from tggm.cli import run; print(run({words}), {end})"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == "0 set()"
+
+
 def test_predictions_of_a_regression(folder, tmp_path, capsys):
     words = ["predict", str(folder / "m.tggm"), str(folder / "test.csv"), "--interval", "0.8"]
     text = answer(capsys, *words, "--quantiles", "0.1,0.5")
     got = table_rows(text)
-    model, X = tggm.load(folder / "m.tggm"), read_table(str(folder / "test.csv"))
+    model, X = tggm.load(folder / "m.tggm", backend="numpy"), read_table(str(folder / "test.csv"))
     columns = {name: [float(row[name]) for row in got] for name in got[0]}
     np.testing.assert_allclose(columns["price"], model.predict(X), rtol=1e-9)
     dist = model.predict_dist(X)

@@ -90,7 +90,8 @@ def predict(given: Any) -> None:
     check_output(given.output, given.force, given.model, given.data)
     from tggm.cli.predictions import copied_columns, predicted_columns, read_inputs
 
-    inputs = read_inputs(given)
+    light = not (given.explain or given.guarantee or given.model == STREAM)
+    inputs = read_inputs(given, backends=("numpy", "jax") if light else ("jax",))
     columns = predicted_columns(inputs, given)
     if given.inputs:
         plain = given.json or given.output.endswith((".parquet", ".xlsx"))

@@ -1,22 +1,24 @@
 """Read the model and table of `tggm predict`, `evaluate` and `report`, and make columns of predictions."""
 
 import warnings
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
+from tggm.censored import sides
 from tggm.cli.files import CommandError, read_data, read_model, say, table_rows
-from tggm.cli.training import encoding_notes, sides_of
 from tggm.metrics import cost_threshold
 from tggm.predictive.calibration import evenly_spaced
 from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, log_score
-from tggm.tables import Preparation, Table, TableWarning
+from tggm.tables import Preparation, Table, TableWarning, Target
 from tggm.tables.baselines import Figures, choose_class, positive_class, score_all
+from tggm.tables.columns import Note
 
 BLOCK = 100_000  # rows predicted at once
+FEW_ROWS = 5000  # that NumPy predicts in less time than JAX and scikit-learn are imported (1.3 s)
 LOSS = 0.5  # decrease of the mean log-score since the fit, in nats, that is reported
 LEAST_ROWS = 20  # from which it is reported
 EXPLAINED = 300  # rows for average contributions
@@ -41,12 +43,14 @@ class Inputs(NamedTuple):
         return "" if self.positive is None else str(self.model.classes_[self.positive])
 
 
-def read_inputs(given: Any, *, targets: bool = False) -> Inputs:
+def read_inputs(given: Any, *, targets: bool = False, backends: Sequence[str] = ("jax",)) -> Inputs:
     """Read model and table and print notes; with `targets`, keep only rows that have one."""
-    model, stored = read_model(given.model, given.data)
+    model, stored = read_model(given.model, given.data, backends)
     threshold, named = getattr(given, "threshold", None), getattr(given, "positive", None)
     classes, named = getattr(model, "classes_", ()), named or (stored.fitted and stored.fitted.positive)
     table = read_data(given, stored.gaps)
+    if len(table) > FEW_ROWS and len(backends) > 1:
+        model, _ = read_model(given.model, given.data)
     notes: list[str] = []
     y: NDArray[Any] = np.empty(0)
     if targets:
@@ -85,6 +89,30 @@ def rows_with_target(model: Any, stored: Preparation, table: Table, notes: list[
         shown = ", ".join(repr(label) for label in strange[:3].tolist())
         raise CommandError(f"the model has no class {shown} of {target.name!r}; drop such rows or fit again.")
     return table, y
+
+
+def encoding_notes(model: Any, table: Table) -> list[str]:
+    """Return notes on values that were filled or pooled."""
+    notes: list[Note] = []
+    table.require([column.name for column in model.table_.columns_])
+    for column in model.table_.columns_:
+        column.encode(table, notes)
+    return [note.text for note in notes]
+
+
+def sides_of(table: Table, column: str | None, target: Target) -> NDArray[Any] | None:
+    """Return the sides of censored targets in a column of 0, 1 and −1, or of words."""
+    if column is None:
+        return None
+    if target.is_class:
+        raise CommandError("--censored is for numbers, but the target has classes; leave it out.")
+    table.require([column])
+    words = np.array([str(word) for word in table.words(column)])
+    try:
+        number = np.char.isdecimal(np.char.lstrip(words, "-+")).all()
+        return sides("censored", words.astype(float) if number else words, words.shape)
+    except ValueError as error:
+        raise CommandError(f"--censored {column}{str(error).removeprefix('`censored`')}") from None
 
 
 def score_inputs(inputs: Inputs, censored: str | None = None) -> tuple[Figures, Any, list[str]]:
@@ -143,14 +171,12 @@ def predicted_columns(inputs: Inputs, given: Any) -> Columns:
 
 def _numbers(inputs: Inputs, rows: Table, given: Any) -> Columns:
     model, name = inputs.model, inputs.stored.target.name
-    mean, std = model.predict(rows, return_std=True)
-    tail = (1 - given.interval) / 2
-    ends = model.predict_quantiles(rows, [tail, 1 - tail, *given.quantiles])
-    low, high = ends[:, 0], ends[:, 1]
+    dist, tail = model.predict_dist(rows), (1 - given.interval) / 2
+    low, high, *more = dist.ppf(np.array([[tail, 1 - tail, *given.quantiles]])).T
     if given.guarantee:
         low, high = model.predict_interval(rows, given.interval, guarantee=True)
-    columns = {name: mean, f"{name}_std": std, f"{name}_low": low, f"{name}_high": high}
-    columns |= {f"{name}_q{level:g}": ends[:, 2 + k] for k, level in enumerate(given.quantiles)}
+    columns = {name: dist.mean(), f"{name}_std": dist.std(), f"{name}_low": low, f"{name}_high": high}
+    columns |= {f"{name}_q{level:g}": ends for level, ends in zip(given.quantiles, more, strict=True)}
     return columns | _novelty(model, rows)
 
 
@@ -167,7 +193,7 @@ def _classes(inputs: Inputs, rows: Table, given: Any) -> Columns:
     return columns | _novelty(model, rows)
 
 
-def _novelty(model: BaseEstimator, rows: Table) -> Columns:
+def _novelty(model: Any, rows: Table) -> Columns:
     """Return how unlike the training rows each row is; nothing if the model stores no training rows."""
     return {} if model.fitted_.train is None else {"novelty": model.novelty(rows).round(3)}
 

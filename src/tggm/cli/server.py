@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 import numpy as np
 import uvicorn
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -31,7 +30,7 @@ from starlette.routing import Route
 
 import tggm
 from tggm.cli.files import CommandError, interruption, say
-from tggm.cli.training import encoding_notes
+from tggm.cli.predictions import encoding_notes
 from tggm.tables import TableError, TableWarning
 from tggm.tables.columns import Column, Number
 from tggm.tables.reading import parse_csv
@@ -60,7 +59,7 @@ HEADERS = {
 class ServedModel:
     """A fitted model with the responses of the application."""
 
-    def __init__(self, model: BaseEstimator, stored: Any) -> None:
+    def __init__(self, model: Any, stored: Any) -> None:
         self._model, self._stored = model, stored
         self._lock = Lock()  # one prediction at a time
 

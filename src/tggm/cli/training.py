@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from tggm.arrays import Ints
-from tggm.censored import sides
 from tggm.cli.files import CommandError, interruption, say
+from tggm.cli.predictions import encoding_notes, sides_of
 from tggm.data import Piece, Stream
 from tggm.data.stream import hash_rows
 from tggm.estimators import TGGMClassifier, TGGMRegressor
 from tggm.files import model_file
 from tggm.tables import Table, TableWarning, Target, choose_target, stream_transformer, training_features
 from tggm.tables.baselines import fit_baselines, positive_class, score_all
-from tggm.tables.columns import Note
 from tggm.tables.reading import Folder
 from tggm.tables.schema import FitRecord
 from tggm.tables.table import stack_tables
@@ -123,21 +122,6 @@ def input_columns(table: Table, options: Namespace) -> Table:
     """Return the inputs, without the target and the groups."""
     inputs = table.without(options.target, *filter(None, (options.groups, options.censored)))
     return replace(inputs, missing=tuple(options.missing))
-
-
-def sides_of(table: Table, column: str | None, target: Target) -> NDArray[Any] | None:
-    """Return the sides of censored targets in a column of 0, 1 and −1, or of words."""
-    if column is None:
-        return None
-    if target.is_class:
-        raise CommandError("--censored is for numbers, but the target has classes; leave it out.")
-    table.require([column])
-    words = np.array([str(word) for word in table.words(column)])
-    try:
-        number = np.char.isdecimal(np.char.lstrip(words, "-+")).all()
-        return sides("censored", words.astype(float) if number else words, words.shape)
-    except ValueError as error:
-        raise CommandError(f"--censored {column}{str(error).removeprefix('`censored`')}") from None
 
 
 def split(y: NDArray[Any], fraction: float, seed: int, *, stratified: bool) -> tuple[Ints, Ints]:
@@ -289,15 +273,6 @@ def _result(
         "support": None if support is None else str(support),
     }  # fmt: skip
     return model, model_file(model, baselines, record), test, facts
-
-
-def encoding_notes(model: BaseEstimator, table: Table) -> list[str]:
-    """Return notes on values that were filled or pooled."""
-    notes: list[Note] = []
-    table.require([column.name for column in model.table_.columns_])
-    for column in model.table_.columns_:
-        column.encode(table, notes)
-    return [note.text for note in notes]
 
 
 def train_model(

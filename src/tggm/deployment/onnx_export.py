@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.base import BaseEstimator
 
 from tggm.arrays import Floats
 from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
@@ -34,7 +33,7 @@ Array = Any  # of ndonnx
 
 
 def export_onnx(
-    model: BaseEstimator, path: str | os.PathLike[str], *, quantiles: Sequence[float] = (0.05, 0.5, 0.95)
+    model: Any, path: str | os.PathLike[str], *, quantiles: Sequence[float] = (0.05, 0.5, 0.95)
 ) -> None:
     """Write a fitted model to an ONNX file.
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
 from tggm import formulas
 from tggm.arrays import Bools, Floats, Ints
@@ -21,13 +20,14 @@ from tggm.predictive.calibration import Calibration
 from tggm.predictive.conformal import class_set
 from tggm.predictive.gaussian_mixture import mixtures
 from tggm.predictive.gaussian_process import shifted
-from tggm.predictive.marginal import Marginal, fill_unknown, log_averages
+from tggm.predictive.marginal import Marginal, averages, fill_unknown, log_averages
 from tggm.predictive.neighbors import target_laws
 from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance
 from tggm.predictive.numpy_network import BOUNDED, Network, class_log_mixture, nodes_needed
 from tggm.settings import flag
 from tggm.state import Arrays, Meta, Shapes, State, checked_state
-from tggm.tables import Preparation, TableTransformer
+from tggm.tables import Preparation
+from tggm.tables.encoder import Encoder
 from tggm.tables.inputs import new_rows
 
 BLOCK = 2**13  # numbers of one layer that are computed at once: they fit in a processor's cache
@@ -35,8 +35,9 @@ MIN_ROWS = 32  # rows that are computed at once
 LIKELIHOOD = {"regression": "Gaussian", "classification": "Probit"}
 _JAX = "only JAX computes it: load the model without backend='numpy'"
 LACKING = {  # methods of the estimators, and what to do without them
-    **dict.fromkeys(("explain", "permutation_importances", "novelty", "feature_importances_"), _JAX),
+    **dict.fromkeys(("explain", "permutation_importances", "feature_importances_"), _JAX),
     **dict.fromkeys(("recalibrate", "label_log_proba"), _JAX),
+    **dict.fromkeys(("get_params", "set_params", "get_metadata_routing"), "use tggm.load(path)"),
     "predict_survival": "use 1 - predict_dist(X).cdf(times[None])",
     "sample": "use predict_dist(X).rvs(size)",
     "decision_function": "use predict_log_proba(X)",
@@ -69,17 +70,28 @@ def shapes_of(network: Mapping[str, Any], task: str) -> Callable[[int, int], Sha
     return shapes
 
 
-class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class PortablePredictor:
     """Prepare inputs, some rows at a time."""
 
     task: ClassVar[str]
     network_: Network
     fitted_: State
     classes_: Any
+    table_: Encoder | None
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Raise TypeError: only models with JAX can be trained."""
         raise TypeError(f"a {type(self).__name__} predicts only; load the model without backend='numpy'.")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator  # importing it takes longer than a prediction of one row
+
+        return BaseEstimator().__sklearn_tags__()
 
     @classmethod
     def from_state(cls, arrays: Arrays, meta: Meta, table: Preparation | None = None) -> Self:
@@ -90,10 +102,10 @@ class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn sh
         made.network_ = Network(**Network.parts(parameters, network["features"]))
         if state.classes is not None:
             made.classes_ = state.classes
-        made.table_ = None if table is None else TableTransformer.of(table)
+        made.table_ = None if table is None else Encoder.of(table)
         count = len(state.scales.x.shift)
-        made.n_features_in_ = count if made.table_ is None else made.table_.n_features_in_
-        names = state.names if made.table_ is None else getattr(made.table_, "feature_names_in_", None)
+        made.n_features_in_ = count if table is None else len(table.names)
+        names = (table.names if table.named else None) if table is not None else state.names
         if names is not None:
             made.feature_names_in_ = np.asarray(names, dtype=object)
         return made
@@ -123,6 +135,23 @@ class PortablePredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn sh
             return rows, None
         train = self.fitted_.train
         return fill_unknown(self._standardise(rows), None if train is None else train.rows)
+
+    def novelty(self, X: Any) -> Floats:
+        """Return how unlike the training rows each row is, shape (n_rows,); see `TGGMRegressor.novelty`."""
+        if self._around is None:
+            raise ValueError("`novelty` needs a model that was fitted to dense inputs by this version.")
+        Z, starts = self._inputs(X)
+        return averages(self._around.novelty(Z), starts)
+
+    def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:
+        found = [self.network_.outputs(np, some, variances=False) for some in self._blocks(Z)]
+        mean, layer = (np.concatenate(a, axis=1) for a in zip(*map(self.network_.layer, found), strict=True))
+        return shifted(self.fitted_.process, Z, mean), layer
+
+    @cached_property
+    def _around(self) -> Neighbourhood | None:
+        train = self.fitted_.train
+        return None if train is None else Neighbourhood(train, self._means_and_layer)
 
     def _standardise(self, rows: Any) -> Floats:
         with np.errstate(over="ignore"):  # `require_moderate` reports values that are too large
@@ -180,16 +209,6 @@ class NumPyRegressor(PortablePredictor):
             near = state.neighbors.near(places)
         dists = target_laws(state.calibration, members, near, state.transform, state.support)
         return dists if starts is None else [Marginal(dist, starts) for dist in dists]
-
-    def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:
-        found = [self.network_.outputs(np, some, variances=False) for some in self._blocks(Z)]
-        mean, layer = (np.concatenate(a, axis=1) for a in zip(*map(self.network_.layer, found), strict=True))
-        return shifted(self.fitted_.process, Z, mean), layer
-
-    @cached_property
-    def _around(self) -> Neighbourhood | None:
-        train = self.fitted_.train
-        return None if train is None else Neighbourhood(train, self._means_and_layer)
 
     def _reshape(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return one column as a vector if the target was a vector."""

@@ -55,7 +55,6 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import gammaincinv
 
 from tggm import settings
@@ -330,6 +329,8 @@ def _fit_student(rows: PooledRows, kind: str, *, gaussian: bool = False) -> tupl
     start = min((prior + np.array(shift) for shift in shifts), key=loss)
     # start inside the bounds: at a bound the derivative would be one-sided
     start = np.clip(start, lower + 0.02 * (upper - lower), upper - 0.02 * (upper - lower))
+    from scipy.optimize import minimize  # not needed for predictions
+
     found = minimize(loss, start, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True)))
     best = min((found.x, np.clip(prior, lower, upper)), key=loss)
     return Calibration(kind, numbers(best)), loss(best)

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
-from scipy.optimize import minimize
 
 from tggm import settings
 from tggm.arrays import Floats, Ints
@@ -164,6 +163,8 @@ def hyper_parameters(X: Floats, y: Floats, weight: Floats, rows: Ints) -> Floats
     evidence = Evidence(X[rows], y[rows], weight[rows])
     bounds = [_LENGTHS] * X.shape[1] + _RANGES
     more: dict[str, Any] = {"method": "L-BFGS-B", "bounds": bounds, "options": {"maxiter": _STEPS}}
+    from scipy.optimize import minimize  # not needed for predictions
+
     return np.asarray(minimize(evidence, evidence.centre, jac=True, **more).x)
 
 

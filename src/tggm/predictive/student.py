@@ -5,13 +5,11 @@ the shape of the error distribution is estimated as well (`ShapedPredictive`): t
 distribution function F is mapped by a distribution function G on [0, 1] with a piecewise linear density.
 """
 
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.integrate import cumulative_simpson
-from scipy.interpolate import CubicHermiteSpline
-from scipy.optimize import minimize
 from scipy.special import betaln, gammaln, hyp2f1, stdtr
 
 from tggm.arrays import Floats, Ints
@@ -203,19 +201,19 @@ def fit_shape(u: Floats, weight: Floats, ends: tuple[Floats, Floats] | None = No
         return float(value), slope
 
     bounds = [(-HIGHEST, HIGHEST)] * KNOTS
+    from scipy.optimize import minimize  # not needed for predictions
+
     found: Floats = minimize(loss, np.zeros(KNOTS), jac=True, method="L-BFGS-B", bounds=bounds).x
     return found
 
 
 class ShapedStudent(NamedTuple):
-    """A standard Student-t S reshaped by G, with integrals computed to about 1e-9."""
+    """A standard Student-t S reshaped by G, with moments computed to about 1e-9."""
 
     shape: Shape
     reversed: Shape
     mean: float
     var: float
-    apart: float  # E|S − S'|, S' an independent copy
-    below: CubicHermiteSpline  # E max(s − S, 0), as a function of arcsinh s
 
 
 class ShapedPredictive(StudentPredictive):
@@ -262,18 +260,19 @@ class ShapedPredictive(StudentPredictive):
         return self._integrals.shape.cdf(u), density * self._integrals.shape.density(u)
 
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
-        (s, width), integrals = self._standard(rows, z), self._integrals
+        (s, width), mean = self._standard(rows, z), self._integrals.mean
+        apart, below = _distance_integrals(self._heaviness, self._logs)
         x = np.arcsinh(s)
-        inside = 2 * integrals.below(np.clip(x, -_REACH, _REACH)) + integrals.mean - s
-        to_z = np.where(np.abs(x) <= _REACH, inside, np.abs(s - integrals.mean))
-        return width * to_z, width * integrals.apart
+        inside = 2 * below(np.clip(x, -_REACH, _REACH)) + mean - s
+        to_z = np.where(np.abs(x) <= _REACH, inside, np.abs(s - mean))
+        return width * to_z, width * apart
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         p = np.clip(rng.random(size * len(self)), *_OPEN)
         return self._quantiles(np.tile(np.arange(len(self)), size), p).reshape(size, len(self))
 
 
-@lru_cache(maxsize=16)  # each entry holds a grid of 8001 points
+@lru_cache(maxsize=16)
 def _integrate(heaviness: float, logs: tuple[float, ...]) -> ShapedStudent:
     """Integrate on a grid; second moments of the tails are those of the Student-t times the end densities."""
     shape, reverse = Shape(np.asarray(logs)), Shape(np.asarray(logs[::-1]))
@@ -283,18 +282,33 @@ def _integrate(heaviness: float, logs: tuple[float, ...]) -> ShapedStudent:
     tails = student.logcdf(t[None, :])[0], student.logsf(t[None, :])[0]
     shaped = shape.log_cdf(tails[0]), reverse.log_cdf(tails[1])
     low, high, shaped_low, shaped_high = map(np.exp, (*tails, *shaped))
-    stretch = np.cosh(x)
-    below = cumulative_simpson(shaped_low * stretch, x=x, initial=0)
-    right = t > 0
+    stretch, right = np.cosh(x), t > 0
     rest = np.where(right, shaped_high - reverse.end * high, shaped_low - shape.end * low)
     squares = 0.5 * (shape.end + reverse.end) * student.var()[0]
     squares = squares + 2 * _integral(np.abs(t) * rest * stretch, x)
     middle = _POINTS // 2  # where t = 0
-    mean = _integral((shaped_high * stretch)[middle:], x[middle:]) - float(below[middle])
-    apart = 2 * _integral(shaped_low * shaped_high * stretch, x)
-    spline = CubicHermiteSpline(x, below, shaped_low * stretch)
-    return ShapedStudent(shape, reverse, mean, float(squares - mean**2), apart, spline)
+    mean = _integral((shaped_high * stretch)[middle:], x) - _integral((shaped_low * stretch)[: middle + 1], x)
+    return ShapedStudent(shape, reverse, mean, float(squares - mean**2))
 
 
 def _integral(values: Floats, x: Floats) -> float:
-    return float(cumulative_simpson(values, x=x)[-1])
+    """Integrate an odd number of values at the spacing of x by Simpson's rule."""
+    inner = 4 * values[1:-1:2].sum() + 2 * values[2:-1:2].sum()
+    return float((x[1] - x[0]) / 3 * (values[0] + inner + values[-1]))
+
+
+@lru_cache(maxsize=16)  # each entry holds a grid of 8001 points
+def _distance_integrals(
+    heaviness: float, logs: tuple[float, ...]
+) -> tuple[float, Callable[[Floats], Floats]]:
+    """Return E|S − S'|, S' an independent copy, and E max(s − S, 0) as a function of arcsinh s."""
+    from scipy.integrate import cumulative_simpson  # for scores only: importing it takes 0.1 s
+    from scipy.interpolate import CubicHermiteSpline
+
+    standard = ShapedPredictive(np.zeros(1), np.ones(1), heaviness, logs)
+    x = np.linspace(-_REACH, _REACH, _POINTS)
+    s = np.sinh(x) - standard._integrals.mean
+    low, high = np.exp(standard.logcdf(s[None, :])[0]), np.exp(standard.logsf(s[None, :])[0])
+    slope = low * np.cosh(x)
+    below = cumulative_simpson(slope, x=x, initial=0)
+    return 2 * _integral(high * slope, x), CubicHermiteSpline(x, below, slope)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from tggm.arrays import Floats
 from tggm.tables.baselines import TITLES, Figures
@@ -134,7 +133,7 @@ def log_score(figures: dict[str, float]) -> float:
     return figures["log_density"] if "log_density" in figures else -figures["log_loss"]
 
 
-def drift_warnings(model: BaseEstimator, X: Floats, names: Sequence[str]) -> list[str]:
+def drift_warnings(model: Any, X: Floats, names: Sequence[str]) -> list[str]:
     """Return sentences on inputs of a model of arrays that differ from the training rows.
 
     In N rows like the training rows the mean of a standardised column is normal with deviation 1/√N. A shift

@@ -16,10 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
-from sklearn import metrics
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from tggm.arrays import Bools, Floats, Ints
 from tggm.censored import censored_scores
@@ -68,6 +64,9 @@ class Baselines:
 
 def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | None:
     """Fit both baselines; return None if numbers overflow, or if there are too many to be stored."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+
     variance = 1.0
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop early
@@ -92,7 +91,7 @@ def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | Non
     return Baselines(naive, coef, intercept, variance) if finite and coef.size <= MOST_NUMBERS else None
 
 
-def predictions(model: BaseEstimator, rows: Any, baselines: Baselines | None, X: Floats) -> dict[str, Any]:
+def predictions(model: Any, rows: Any, baselines: Baselines | None, X: Floats) -> dict[str, Any]:
     """Return the predictions of a model and of its baselines, by name; `X` are the encoded rows."""
     is_class = model.task == "classification"
     found = {} if baselines is None else baselines.predictions(X, is_class)
@@ -117,7 +116,7 @@ def positive_class(classes: Any, y: Any, given: Any = None, baselines: Baselines
 
 
 def score_all(
-    model: BaseEstimator, rows: Any, baselines: Baselines | None, X: Floats, y: NDArray[Any],
+    model: Any, rows: Any, baselines: Baselines | None, X: Floats, y: NDArray[Any],
     threshold: float | None = None, positive: int | None = None, side: Floats | None = None,
 ) -> Figures:  # fmt: skip
     """Return the scores of a model and of its baselines on rows with the targets `y`; `side` are limits."""
@@ -142,7 +141,7 @@ def scores(
     inside = np.abs(2 * np.asarray(prediction.pit(outcome)) - 1)
     found = {"rmse": float(np.sqrt(rows["rmse"].mean()))}
     if np.var(outcome) > 0:
-        found["r2"] = float(metrics.r2_score(outcome, prediction.mean()))
+        found["r2"] = 1 - float(rows["rmse"].mean() / np.var(outcome))
     found |= {"log_density": log_score, "crps": float(rows["crps"].mean())}
     return found | {"cover50": float(np.mean(inside <= 0.5)), "cover90": float(np.mean(inside <= 0.9))}
 
@@ -169,6 +168,8 @@ def choose_class(p: Floats, threshold: float | None, positive: int | None) -> In
 def _class_scores(
     log_p: Floats, label: Ints, loss: float, threshold: float | None, positive: int
 ) -> dict[str, float]:
+    from sklearn import metrics
+
     p, best = np.exp(log_p), log_p.argmax(1)
     chosen = choose_class(p, threshold, positive)
     found = {

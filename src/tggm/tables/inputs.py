@@ -2,7 +2,7 @@
 
 `read_inputs` validates the arguments of `fit` and `new_rows` those of `predict`. narwhals reads frames of
 pandas, Polars, pyarrow and others column by column, by their types; none of these libraries is imported
-unless its frame is passed. Columns of an array are named x0, x1, ...
+unless its frame is passed; scikit-learn is imported for arrays. Columns of an array are named x0, x1, ...
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from tggm.arrays import Floats
 from tggm.tables.table import Table, TableError, warn
@@ -28,6 +27,8 @@ def read_inputs(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, ND
     """Validate inputs and targets of `fit`; return numbers without gaps, or a `Table` to encode."""
     if is_table(X):
         return as_table(X), check_targets(X, y, **options)
+    from sklearn.utils.validation import check_X_y
+
     finite = True if sparse.issparse(X) else "allow-nan"
     with _target_errors(y):
         X_, y_ = check_X_y(X, y, ensure_all_finite=finite, estimator=estimator, **options)
@@ -36,6 +37,8 @@ def read_inputs(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, ND
 
 def check_targets(X: Any, y: Any, **options: Any) -> NDArray[Any]:
     """Validate the targets of these rows."""
+    from sklearn.utils.validation import check_X_y
+
     kept = {name: value for name, value in options.items() if name in TARGET_OPTIONS}
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
     with _target_errors(y):
@@ -72,6 +75,8 @@ def new_rows(estimator: Any, X: Any, *, unknown: bool = False, **options: Any) -
     """
     if (encoder := getattr(estimator, "table_", None)) is not None:
         return encoder.encode_known(X) if unknown else encoder.transform(X)
+    from sklearn.utils.validation import check_is_fitted, validate_data
+
     check_is_fitted(estimator, "fitted_")
     if is_table(X):
         X_ = _columns_by_name(estimator, X, unknown)
@@ -174,6 +179,8 @@ def as_table(X: Any, missing: tuple[str, ...] = (), source: str = NAME) -> Table
         columns = {f"x{k}": _convert(values, f"x{k}", gaps, source) for k, values in enumerate(lists)}
         table = Table(source, columns, named=False)
     else:
+        from sklearn.utils.validation import check_array
+
         options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "input_name": "X"}
         table = _table_of_array(check_array(X, **options), source)
     if table.names and not len(table):

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tggm.arrays import Floats, Ints
 from tggm.data.stream import hash_rows
 from tggm.settings import one_of
-from tggm.tables.columns import Category, Column, DateColumn, Note, Number, Ordinal, Statistic, marks_of
+from tggm.tables.columns import Category, Column, DateColumn, Number, Ordinal, Statistic, marks_of
+from tggm.tables.encoder import Encoder
 from tggm.tables.inputs import as_table
 from tggm.tables.leaks import leak_notes
 from tggm.tables.schema import Preparation
@@ -38,7 +39,7 @@ _IDENTIFIER = re.compile(r"(?i:(.*[^a-z])?(id|uuid|guid|key))|.*[a-z](Id|ID|Key)
 _EMPTY, _CONSTANT, _ASKED = "it is empty", "it has the same value everywhere", "as requested"
 
 
-class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class TableTransformer(Encoder, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Convert a table with words, categories, dates and gaps to numbers.
 
     Numbers are unchanged; a gap becomes the median, and an extra column marks gaps. Few different words
@@ -121,18 +122,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     def transform(self, X: Any) -> Any:
         """Return the numbers of a table; named columns may be in any order."""
         check_is_fitted(self, "columns_")
-        table = self._table(X)
-        table.require([column.name for column in self.columns_])
-        return self._encode(table)
-
-    def encode_known(self, X: Any) -> Any:
-        """Return the numbers of a table, NaN in the columns of values that the training rows did not have.
-
-        These are words, and gaps in columns without any; also columns that the table lacks, with a warning.
-        """
-        check_is_fitted(self, "columns_")
-        table = self._table(X)
-        return self._encode(table.completed([column.name for column in self.columns_]), unknown=True)
+        return super().transform(X)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of the result."""
@@ -150,10 +140,9 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     @classmethod
     def of(cls, preparation: Preparation) -> Self:
         """Return the fitted transformer of a model file."""
-        made = cls(missing=preparation.gaps, task=preparation.target.task)
-        made._missing, made.left_out_ = preparation.gaps, dict(preparation.left_out)
-        made.columns_, made.notes_ = preparation.columns, list(preparation.notes)
-        made._set_names(preparation.names, preparation.named)
+        made = super().of(preparation)
+        made.missing, made.task = preparation.gaps, preparation.target.task
+        made.left_out_, made.notes_ = dict(preparation.left_out), list(preparation.notes)
         return made
 
     def _learn(self, X: Any, y: Any, groups: Any = None) -> tuple[Table, Outcomes | None]:
@@ -200,48 +189,6 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             raise TableError(f"{table.source} has no column that a model could use ({why}).")
         self.columns_ = tuple(columns)
         return table, outcome
-
-    def _encode(self, table: Table, outcome: Outcomes | None = None, unknown: bool = False) -> Floats:
-        """Encode all columns and warn about those that look wrong; `outcome` are targets of training rows.
-
-        With `unknown`, the features of values that the training rows did not have are NaN.
-        """
-        notes: list[Note] = []
-        parts = []
-        for column in self.columns_:
-            some: list[Note] = []
-            part = column.encode(table, some, outcome)
-            for note in some if unknown else ():
-                part[slice(0) if note.unknown is None else note.unknown] = np.nan
-            parts.append(part)
-            notes += [note for note in some if column.name not in table.absent]
-        if doubts := [note.text for note in notes if note.doubtful and not table.numeric]:
-            warn("; ".join(doubts))
-        return np.concatenate(parts, axis=1)
-
-    def _set_names(self, names: tuple[str, ...], named: bool) -> None:
-        self._names, self._named = names, named
-        self.n_features_in_ = len(names)
-        self.__dict__.pop("feature_names_in_", None)
-        if named:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-
-    def _table(self, X: Any) -> Table:
-        """Return new rows as a table with the names of the training columns."""
-        table = as_table(X, self._missing)
-        if table.named and (self._named or set(self._names) <= set(table.names)):
-            return table
-        if table.numeric:
-            validate_data(self, X, reset=False, skip_check_array=True)  # only the number of columns
-        if len(table.names) != len(self._names):
-            raise ValueError(
-                f"X has {len(table.names)} features, but TableTransformer is expecting {len(self._names)} "
-                "features as input"
-            )
-        new = dict(zip(table.names, self._names, strict=True))
-        columns = {new[name]: column for name, column in table.columns.items()}
-        categories = {new[name]: levels for name, levels in table.categories.items()}
-        return Table(table.source, columns, categories=categories)
 
 
 @dataclass(frozen=True)
