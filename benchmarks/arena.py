@@ -15,13 +15,14 @@ learner; an interrupted command continues. Writes docs/images/arena.png.
 import sys
 import time
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from datasets import UCI, load_uci
-from learners import LEARNERS, VARIANTS, installed
+from learners import LEARNERS, OURS, VARIANTS, installed
 from scores import climatology, distribution, frequencies, labels
 from store import RESULTS, Clock, Run, complete, options, some
 from threadpoolctl import threadpool_limits
@@ -37,8 +38,6 @@ GROUPS = {
 KNOWN = TABLES | RAW_TABLES | CLASSES
 ALL = tuple(name for group in GROUPS.values() for name in group)
 BIG = (*LARGE, "protein", "naval", "power", "kin8nm")
-FOLDER = RESULTS / "arena"
-OURS = ("tggm", "tggm-no-neighbors")
 
 
 def rows(table: str, split: int, frames: bool) -> tuple[Split, str]:
@@ -82,12 +81,18 @@ def measure(learner: str, table: str, split: int) -> Run:
     fit = getattr(known, task)
     before, clock = resident("VmRSS", reset=True), Clock()
     predict = fit(X, y, split)
-    figures: Run = {"rows": len(y), "columns": X.shape[1], **clock.read()}
+    figures: Run = {"rows": len(y), "columns": X.shape[1], "n_test": len(y_test), **clock.read()}
     start = time.perf_counter()
     found = predict(X_test)
     if task == "regression":
         found.mean()  # some laws are computed when they are used
     figures |= {"predict_s": time.perf_counter() - start, "memory_MiB": resident("VmHWM") - before}
+    if known.package:
+        figures["version"] = version(known.package)
+    if known.gpu:
+        import torch
+
+        figures["accelerator"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     if task == "classification":
         figures |= labels(y_test, np.unique(y), np.asarray(found))
         return {**figures, "skill": 1 - figures["ll"] / frequencies(y, y_test)}
@@ -96,7 +101,7 @@ def measure(learner: str, table: str, split: int) -> Run:
     return {**figures, "skill": 1 - figures["crps"] / climatology(y, y_test), "unique": unique}
 
 
-def plan(learners: list[str], tables: list[str], splits: int | None) -> list[tuple[str, str, int]]:
+def plan(learners: list[str], tables: list[str], splits: int) -> list[tuple[str, str, int]]:
     """Return all runs by splits; within a split the longest are first."""
     tasks = []
     for table in tables:
@@ -104,10 +109,11 @@ def plan(learners: list[str], tables: list[str], splits: int | None) -> list[tup
         count = len(load_uci(table).splits) if table in UCI else SPLITS
         for learner in learners:
             known = LEARNERS[learner]
-            most = splits or (5 if table in UCI else 3)
-            if table in BIG and known.pace > 4:
+            most = splits if table in UCI else min(splits, 3)
+            variant = learner.startswith("tggm-") and learner not in OURS
+            if variant or (table in BIG and known.pace > 4):
                 most = 1
-            if getattr(known, task):
+            if getattr(known, task) and not (variant and table in UCI):
                 tasks += [(learner, table, k) for k in range(min(most, count))]
     return sorted(tasks, key=lambda task: (task[2], -(20 * (task[1] in BIG) + LEARNERS[task[0]].pace)))
 
@@ -122,13 +128,11 @@ def main() -> None:
     default = [name for name in LEARNERS if name.removeprefix("tggm-") not in VARIANTS or name in OURS]
     p.add_argument("--learners", type=some(tuple(LEARNERS)), default=default, metavar="NAME,...")
     p.add_argument("--tables", type=tables_of, default=list(ALL), metavar="NAME,...", help="or groups")
-    p.add_argument("--splits", type=int, help="run only the first splits")
-    p.add_argument("--draw", action="store_true", help="only draw the stored runs")
+    p.add_argument("--splits", type=int, default=5, help="of UCI sets; at most three of other tables")
     args = p.parse_args()
-    if not args.draw:
-        tasks = plan(installed(args.learners), args.tables, args.splits)
-        fields = ("learner", "table", "split")
-        complete(args.out or FOLDER, fields, work, tasks, jobs=args.jobs, force=args.force)
+    tasks = plan(installed(args.learners), args.tables, args.splits)
+    fields = ("learner", "table", "split")
+    complete(args.out or RESULTS / "arena", fields, work, tasks, jobs=args.jobs, force=args.force)
 
 
 if __name__ == "__main__":

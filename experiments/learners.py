@@ -322,6 +322,8 @@ LEARNERS = {
 }  # fmt: skip
 LEARNERS |= {f"tggm-{name}": _variant(name, settings) for name, settings in VARIANTS.items()}
 
+OURS = {"tggm": "`tggm`", "tggm-no-neighbors": "`tggm`, `neighbors=False`"}  # names on pages
+
 
 def installed(names: list[str]) -> list[str]:
     """Return the learners whose packages are installed, and report the others."""
