@@ -15,6 +15,7 @@ row given all others, μ_i = y_i − α_i / [K⁻¹]_ii, with lengths from other
 chosen by the row's own target would make its error too small.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,7 @@ OUTLYING = 100.0  # times the median squared error: rows above it do not choose 
 PROCESS = "process."  # of the names of arrays in a model file
 _SAMPLE = 350  # rows from which lengths and variances are estimated
 _STEPS = 40  # of L-BFGS
-_FOLDED = 1_000  # rows in all folds together, of at least two and at most five folds
+_LARGEST = 0.9  # share of the rows outside of a fold, if these are fewer than `_SAMPLE`
 _BLOCK = 1_024  # rows predicted at once
 _JITTER = 1e-8
 _MOST = 1e15  # largest size of a number in a model file
@@ -169,9 +170,12 @@ def hyper_parameters(X: Floats, y: Floats, weight: Floats, rows: Ints) -> Floats
 
 
 def cross_fitted(X: Floats, y: Floats, weight: Floats) -> Floats:
-    """Predict each row from all others, with hyper-parameters from the rows of other folds."""
+    """Predict each row from all others, with hyper-parameters from the rows of other folds.
+
+    These are as many rows as for the final process, or nine tenths of all: fewer would make errors too large.
+    """
     order, left_out = np.random.default_rng(0).permutation(len(X)), np.empty(len(X))
-    folds = np.array_split(order, int(np.clip(_FOLDED // len(X), 2, 5)))
+    folds = np.array_split(order, math.ceil(1 / (1 - min(_SAMPLE / len(X), _LARGEST)) - 1e-9))
     whole = Evidence(X, y, weight)
     for k, fold in enumerate(folds):
         others = np.concatenate(folds[:k] + folds[k + 1 :])
