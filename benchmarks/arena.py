@@ -102,8 +102,8 @@ def measure(learner: str, table: str, split: int) -> Run:
 
 
 def plan(learners: list[str], tables: list[str], splits: int) -> list[tuple[str, str, int]]:
-    """Return all runs by splits; within a split the longest are first."""
-    tasks = []
+    """Return all runs by splits, the cheapest first; long runs are spread over the first half."""
+    tasks: list[tuple[str, str, int]] = []
     for table in tables:
         task = "regression" if table in UCI else KNOWN[table].task
         count = len(load_uci(table).splits) if table in UCI else SPLITS
@@ -111,11 +111,19 @@ def plan(learners: list[str], tables: list[str], splits: int) -> list[tuple[str,
             known = LEARNERS[learner]
             most = splits if table in UCI else min(splits, 3)
             variant = learner.startswith("tggm-") and learner not in OURS
-            if variant or (table in BIG and known.pace > 4):
+            if variant or known.pace > (4 if table in BIG else 20):
                 most = 1
-            if getattr(known, task) and not (variant and table in UCI):
+            if (
+                getattr(known, task)
+                and not (table in UCI and variant)
+                and not (table in BIG and known.largest < 1e4)
+            ):
                 tasks += [(learner, table, k) for k in range(min(most, count))]
-    return sorted(tasks, key=lambda task: (task[2], -(20 * (task[1] in BIG) + LEARNERS[task[0]].pace)))
+    cost = {t: LEARNERS[t[0]].pace * (15 if t[1] in BIG else 1) for t in tasks}
+    ordered = sorted((t for t in tasks if cost[t] <= 40), key=lambda t: (t[2], cost[t]))
+    long = sorted((t for t in tasks if cost[t] > 40), key=lambda t: (t[2], -cost[t]))
+    places = {t: len(ordered) * (0.5 * k / max(len(long), 1)) for k, t in enumerate(long)}
+    return sorted(tasks, key=(places | {t: k for k, t in enumerate(ordered)}).__getitem__)
 
 
 def tables_of(text: str) -> list[str]:

@@ -47,7 +47,7 @@ class Learner(NamedTuple):
     package: str = ""  # what must be installed besides scikit-learn
     largest: float = float("inf")  # training rows
     frames: bool = False  # takes words and gaps; others get the numbers of `TableTransformer`
-    pace: int = 1  # slow learners start first, and get one split of large tables from 3 on
+    pace: float = 1  # seconds of a fit to a small table, roughly; slow learners run fewer splits
     gpu: bool = False  # uses a GPU if there is one
 
 
@@ -264,19 +264,19 @@ CLASSIFIER = ("no-neighbors", "no-features", "no-linear", "one-member", "adam", 
 def _variant(name: str, settings: dict[str, Any]) -> Learner:
     classes = partial(_tggm_classes, **settings) if name in CLASSIFIER else None
     text = ", ".join(f"`{key}={value!r}`" for key, value in settings.items())
-    return Learner(f"tggm, {name}", text, partial(_tggm, **settings), classes, frames=True, pace=3)
+    return Learner(f"tggm, {name}", text, partial(_tggm, **settings), classes, frames=True, pace=4)
 
 
 LEARNERS = {
-    "tggm": Learner("tggm", "defaults", _tggm, _tggm_classes, frames=True, pace=3),
+    "tggm": Learner("tggm", "defaults", _tggm, _tggm_classes, frames=True, pace=4),
     "catboost": Learner(
         "CatBoost", "defaults with the loss RMSEWithUncertainty; classes: defaults",
         partial(_catboost_variance, False), partial(_catboost_classes, False), "catboost",
-        frames=True, pace=4,
+        frames=True, pace=5,
     ),
     "catboost-early": Learner(
         "CatBoost, stopped early", "the same, stopped after 50 trees without gain on a held-out fifth",
-        partial(_catboost_variance, True), partial(_catboost_classes, True), "catboost", frames=True, pace=2,
+        partial(_catboost_variance, True), partial(_catboost_classes, True), "catboost", frames=True,
     ),
     "catboost-quantiles": Learner(
         "CatBoost, quantiles", "MultiQuantile of 20 levels, stopped in the same way",
@@ -287,37 +287,37 @@ LEARNERS = {
         _lightgbm_quantiles, partial(probabilities, partial(_lightgbm, "LGBMClassifier")), "lightgbm",
         frames=True, pace=2,
     ),
-    "ngboost": Learner("NGBoost", "defaults (Gaussian)", _ngboost, _ngboost_classes, "ngboost", pace=5),
+    "ngboost": Learner("NGBoost", "defaults (Gaussian)", _ngboost, _ngboost_classes, "ngboost", pace=6),
     "forest": Learner(
         "quantile-forest", "defaults, 20 quantiles; classes: scikit-learn's random forest, defaults",
-        _quantile_forest, partial(probabilities, _forest), "quantile_forest", pace=2,
+        _quantile_forest, partial(probabilities, _forest), "quantile_forest", pace=1,
     ),
     "hgb": Learner(
         "HistGradientBoosting", "defaults; deviation of errors on a held-out fifth",
         partial(with_width, partial(_trees, HistGradientBoostingRegressor)),
-        partial(probabilities, partial(_trees, HistGradientBoostingClassifier)), frames=True,
+        partial(probabilities, partial(_trees, HistGradientBoostingClassifier)), frames=True, pace=0.5,
     ),
     "linear": Learner(
         "ridge, logistic", "`RidgeCV`, deviation of leave-one-out errors; `LogisticRegression`",
-        _ridge, partial(probabilities, _logistic), frames=True,
+        _ridge, partial(probabilities, _logistic), frames=True, pace=0.1,
     ),
     "gp": Learner(
         "Gaussian process", "RBF with one length scale per column, and noise; at most 2,000 rows",
-        _gaussian_process, largest=2000, pace=2,
+        _gaussian_process, largest=2000, pace=8,
     ),
     "realmlp": Learner(
         "RealMLP-TD", "pytabkit's defaults, pinball loss of 20 levels",
         partial(_pytabkit_quantiles, "RealMLP_TD"),
-        partial(probabilities, partial(_pytabkit, "RealMLP_TD_Classifier")), "pytabkit", pace=8, gpu=True,
+        partial(probabilities, partial(_pytabkit, "RealMLP_TD_Classifier")), "pytabkit", pace=10, gpu=True,
     ),
     "tabm": Learner(
         "TabM-D", "pytabkit's defaults, pinball loss of 20 levels",
         partial(_pytabkit_quantiles, "TabM_D"),
-        partial(probabilities, partial(_pytabkit, "TabM_D_Classifier")), "pytabkit", pace=7, gpu=True,
+        partial(probabilities, partial(_pytabkit, "TabM_D_Classifier")), "pytabkit", pace=10, gpu=True,
     ),
     "treeffuser": Learner(
         "Treeffuser", "defaults, 100 samples a row; at most 2,000 rows",
-        _treeffuser, None, "treeffuser", largest=2000, pace=9,
+        _treeffuser, None, "treeffuser", largest=2000, pace=30,
     ),
 }  # fmt: skip
 LEARNERS |= {f"tggm-{name}": _variant(name, settings) for name, settings in VARIANTS.items()}
