@@ -102,7 +102,7 @@ def measure(learner: str, table: str, split: int) -> Run:
 
 
 def plan(learners: list[str], tables: list[str], splits: int) -> list[tuple[str, str, int]]:
-    """Return all runs by splits, the cheapest first; long runs are spread over the first half."""
+    """Return all runs: variants last, then by splits, the cheapest first and those on a GPU last."""
     tasks: list[tuple[str, str, int]] = []
     for table in tables:
         task = "regression" if table in UCI else KNOWN[table].task
@@ -111,7 +111,7 @@ def plan(learners: list[str], tables: list[str], splits: int) -> list[tuple[str,
             known = LEARNERS[learner]
             most = splits if table in UCI else min(splits, 3)
             variant = learner.startswith("tggm-") and learner not in OURS
-            if variant or known.pace > (4 if table in BIG else 20):
+            if variant or known.pace > (4 if table in BIG else 8):
                 most = 1
             if (
                 getattr(known, task)
@@ -119,11 +119,12 @@ def plan(learners: list[str], tables: list[str], splits: int) -> list[tuple[str,
                 and not (table in BIG and known.largest < 1e4)
             ):
                 tasks += [(learner, table, k) for k in range(min(most, count))]
-    cost = {t: LEARNERS[t[0]].pace * (15 if t[1] in BIG else 1) for t in tasks}
-    ordered = sorted((t for t in tasks if cost[t] <= 40), key=lambda t: (t[2], cost[t]))
-    long = sorted((t for t in tasks if cost[t] > 40), key=lambda t: (t[2], -cost[t]))
-    places = {t: len(ordered) * (0.5 * k / max(len(long), 1)) for k, t in enumerate(long)}
-    return sorted(tasks, key=(places | {t: k for k, t in enumerate(ordered)}).__getitem__)
+    order = {}
+    for task in tasks:
+        known = LEARNERS[task[0]]
+        cost = known.pace * (15 if task[1] in BIG else 1)
+        order[task] = (task[0].startswith("tggm-") and task[0] not in OURS, task[2], known.gpu, cost)
+    return sorted(tasks, key=order.__getitem__)
 
 
 def tables_of(text: str) -> list[str]:
