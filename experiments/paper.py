@@ -6,10 +6,10 @@
 
 `choose` scores hold-outs of the training rows: a tenth of each split's, 10,000 images, a sixth of the
 documents. `score` trains on all training rows and scores the test rows. A variant is a list of changes of
-the chosen settings, `CHOSEN`, such as "rate=0.03,longer=0.5"; "base" has none, and "open" stands for all
-single changes, `OPEN`. Regressions have one run per split, whose number is the seed; classifiers are fitted
-as one ensemble whose members, one per seed, are scored one by one. Regressions need no accelerator (use
---jobs); digits and documents are faster with one.
+the chosen settings, `CHOSEN`, such as "rate=0.03,longer=0.5"; "base" has none, "open" stands for all single
+changes, `OPEN`, and "best" for the variant of a classifier that `choose` scored best. Regressions have one
+run per split, whose number is the seed; classifiers are fitted as one ensemble whose members, one per seed,
+are scored one by one. Regressions need no accelerator (use --jobs); digits and documents are faster with one.
 
 `relu` is a ReLU network trained by the same loop: TGGM-BP with σ0 = 1e-4, whose activation is within 0.8 σ0
 of max(μ, 0). Results go to experiments/results/paper_MODE_KIND.json.
@@ -17,6 +17,7 @@ of max(μ, 0). Results go to experiments/results/paper_MODE_KIND.json.
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +26,7 @@ from datasets import Documents, load_20newsgroups, load_mnist, load_poliblog, lo
 from scipy import sparse
 from scores import calibration, distribution
 from sklearn.linear_model import LogisticRegression
-from store import RESULTS, Clock, complete, options, some
+from store import RESULTS, Clock, complete, options, read, some
 
 from tggm.paper import PaperClassifier, PaperRegressor
 from tggm.paper._estimators import predictions, prepare
@@ -51,13 +52,22 @@ PAPER |= {"mnist": {"batch_size": 500}, "news": {"batch_size": 200}, "blogs": {"
 # which the columns of X and y are scaled; "keep" is "last", or "best": the best epoch on a held-out tenth.
 COMMON: Settings = {"schedule": "cosine", "inputs": 1.0, "targets": 1.0, "keep": "last"}
 CHOSEN: dict[tuple[str, ...], Settings] = {
-    ("uci", "bp"): {"rate": 3e-3, "epochs": 1000},
-    ("uci", "ml"): {"rate": 3e-2, "epochs": 1000, "targets": 2.0},
-    ("kin8nm", "ml"): {"epochs": 400},
-    ("naval", "ml"): {"epochs": 300},
-    ("power", "ml"): {"epochs": 400},
-    ("protein", "ml"): {"epochs": 200},
+    ("uci", "bp"): {"rate": 3e-3, "epochs": 300},
+    ("boston", "bp"): {"rate": 1e-2},
+    ("energy", "bp"): {"epochs": 1000},
+    ("naval", "bp"): {"epochs": 500},
     ("protein", "bp"): {"epochs": 200},
+    ("wine", "bp"): {"epochs": 100},
+    ("yacht", "bp"): {"rate": 1e-2, "epochs": 1000},
+    ("uci", "ml"): {"rate": 3e-2, "epochs": 1000, "targets": 2.0},
+    ("concrete", "ml"): {"inputs": 2.0},
+    ("energy", "ml"): {"targets": 4.0},
+    ("kin8nm", "ml"): {"epochs": 200, "targets": 4.0},
+    ("naval", "ml"): {"epochs": 200, "targets": 4.0},
+    ("power", "ml"): {"epochs": 200, "targets": 4.0},
+    ("protein", "ml"): {"rate": 3e-3, "epochs": 200, "targets": 1.0, "inputs": 7.0},
+    ("wine", "ml"): {"rate": 1e-2, "epochs": 300},
+    ("yacht", "ml"): {"targets": 4.0},
     ("mnist", "bp"): {"rate": 5e-3, "epochs": 20},
     ("mnist", "ml"): {"rate": 5e-3, "epochs": 60, "solver": "newton"},
     ("news", "bp"): {"rate": 3e-3, "epochs": 60, "keep": "best"},
@@ -268,6 +278,14 @@ def classification(mode: str, data: str, model: str, hidden: str, variant: str, 
     return settings | times | means | _training(fitted)
 
 
+def best_variant(path: Any, data: str, model: str, hidden: str) -> str:
+    """Return the most accurate variant on held-out rows, for these sizes or else for as many layers."""
+    runs = [run for run in read(path)["runs"] if (run["data"], run["model"]) == (data, model)]
+    same = [run for run in runs if run["hidden"] == hidden]
+    runs = same or [run for run in runs if ("-" in run["hidden"]) == ("-" in hidden)]
+    return str(max(runs, key=lambda run: run["accuracy"])["variant"]) if runs else "base"
+
+
 def fit_and_score(estimator: Any, part: Problem) -> Settings:
     """Fit an estimator and score its probabilities."""
     clock = Clock()
@@ -303,6 +321,7 @@ def main() -> None:
     p.add_argument("--splits", type=int, default=20, help="run only the first splits")
     p.add_argument("--seeds", type=int, default=5, help="networks of a classifier")
     p.add_argument("--variants", nargs="+", default=["base"])
+    p.add_argument("--choices", type=Path, default=RESULTS / "paper_choose_classes.json", help="for best")
     args = p.parse_args()
     numbers, words = ([d for d in args.data if d in kind] for kind in (UCI, CLASSES))
 
@@ -320,7 +339,7 @@ def main() -> None:
         out = args.out or RESULTS / f"paper_{args.mode}_regression.json"
         complete(out, ("mode", "data", "model", "variant", "split"), regression, tasks, **jobs)
     tasks = [
-        (args.mode, d, m, h, v, args.seeds)
+        (args.mode, d, m, h, best_variant(args.choices, d, m, h) if v == "best" else v, args.seeds)
         for d in words for m in models for v in variants(d, m) for h in args.hidden
     ]  # fmt: skip
     tasks += [("score", d, "linear", "none", "base", 1) for d in words if "linear" in args.models]
