@@ -13,11 +13,11 @@ import paper
 
 
 def test_a_variant_changes_the_chosen_settings():
-    base = paper.chosen("yacht", "ml", "", "base")
-    found = paper.chosen("yacht", "ml", "", "longer=0.1,rate=0.5,keep=best,noise=null")
+    base = paper.chosen("score", "yacht", "ml", "", "base")
+    found = paper.chosen("score", "yacht", "ml", "", "longer=0.1,rate=0.5,keep=best,noise=null")
     assert found == base | {"epochs": round(base["epochs"] / 10), "rate": 0.5, "keep": "best", "noise": None}
     deep = paper.estimator(
-        "news", "relu", paper.chosen("news", "relu", "100-100", "base"), 0, hidden=(100, 100)
+        "news", "relu", paper.chosen("score", "news", "relu", "100-100", "base"), 0, hidden=(100, 100)
     )
     assert (deep.method, deep.deep, deep.batch_size, deep.sigma0) == (
         "bp",
@@ -25,7 +25,9 @@ def test_a_variant_changes_the_chosen_settings():
         100,
         paper.RELU_SIGMA0,
     )
-    precision = paper.estimator("yacht", "ml", paper.chosen("yacht", "ml", "", "reading=precision"), 0)
+    precision = paper.estimator(
+        "yacht", "ml", paper.chosen("score", "yacht", "ml", "", "reading=precision"), 0
+    )
     assert precision.sigma0**2 == pytest.approx(1 / 0.5)
     assert precision.noise == 1 / 0.5
 
