@@ -183,7 +183,7 @@ def regression_neighbors(
     rule = _choose_rule(*near, settings.neighbors, limits)
     if rule is None:
         return None, tuple(calibration)
-    pools = _calibrations_of_rest(
+    pools, rule = _calibrations_of_rest(
         found.candidates, parts, calibration, stored(rule.slope), found.row_weight, rule
     )
     mean = mean if final is model else member_means(final, X, settings.dtype).mean(0)
@@ -194,13 +194,22 @@ def regression_neighbors(
 def _calibrations_of_rest(
     candidates: Candidates, held: list[HeldOut], calibration: Sequence[Calibration], stored: Floats,
     row_weight: Floats | None, rule: Rule,
-) -> tuple[Calibration, ...]:  # fmt: skip
-    """Fit the calibration of each output again to held-out rows, for a rule in the units of `points`."""
+) -> tuple[tuple[Calibration, ...], Rule]:  # fmt: skip
+    """Fit the calibration of each output again to held-out rows, for a rule in the units of `points`.
+
+    In the rule that is returned kernels are as wide as before, relative to the new distributions.
+    """
     index = candidates.stored[:, : rule.count]
     near = 1.0 if row_weight is None else row_weight[index].astype(np.float64)
     weight = rule.weights(candidates.distance[:, : rule.count] * candidates.typical, near)
     each = zip(calibration, held, np.moveaxis(stored[index].astype(np.float64), 2, 0), strict=True)
-    return tuple(calibration_of_rest(one, part, weight, values, rule) for one, part, values in each)
+    found = tuple(calibration_of_rest(one, part, weight, values, rule) for one, part, values in each)
+    rows = [part.pooled() for part in held]
+    before, after = (
+        np.log([own.law(pool).std() for own, pool in zip(rows, pools, strict=True)]).mean()
+        for pools in (calibration, found)
+    )
+    return found, replace(rule, width=min(rule.width * float(np.exp(before - after)), 1.0))
 
 
 def calibration_of_rest(
@@ -246,7 +255,7 @@ def neighbors_on_new_rows(
     rule = _choose_rule(found, parts, calibration, lambda _: old.value, kinds, old.weight, count, limits)
     if rule is None:
         return None, tuple(calibration)
-    pools = _calibrations_of_rest(found, parts, calibration, old.value, old.weight, rule)
+    pools, rule = _calibrations_of_rest(found, parts, calibration, old.value, old.weight, rule)
     return replace(old, rule=rule), pools
 
 
