@@ -88,6 +88,9 @@ def test_bad_arguments_are_rejected(regressor):
             regressor.explain(X, **options)
     with pytest.raises(ValueError, match="`y` must have 60 targets, one for each row; got 59"):
         regressor.permutation_importances(X, y[1:])
+    for wrong, found in ((np.c_[y, y], "1 targets per row"), (y * np.inf, "must be finite"), (None, "None")):
+        with pytest.raises(ValueError, match=found):
+            regressor.permutation_importances(X, wrong)
 
 
 def test_the_five_columns_of_friedman_are_found(friedman):

@@ -88,6 +88,7 @@ def test_too_few_members_use_the_last_folds():
         (70, None, "`cv` is 70, which needs at least 70 rows; there are 60"),
         (GroupKFold(3), None, "'groups' parameter should not be None"),
         ([], None, "`cv` has no folds"),
+        (0.99, None, "`cv` must hold out at most half of the rows"),
         ([(np.arange(40), np.arange(30, 60))], None, "a fold of .* has 40 and 30, and 10 are in both"),
         (None, None, "`cv` is None, because a model file holds no splitter"),
     ],

@@ -58,6 +58,8 @@ def read_inputs(given: Any, *, targets: bool = False, backends: Sequence[str] = 
     positive = positive_class(classes, y, named, stored.baselines)
     if positive is None and (threshold or getattr(given, "costs", None)):
         raise CommandError("--threshold and --costs are for two classes; leave them out.")
+    if stored.target.is_class and getattr(given, "quantiles", None):
+        raise CommandError("--quantiles is for numbers, but the model predicts classes; leave it out.")
     groups = None
     if (name := getattr(given, "groups", None)) is not None:
         table.require([name])

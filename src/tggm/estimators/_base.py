@@ -146,8 +146,9 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         repeats = None if n_repeats == "auto" else check.count("n_repeats", n_repeats)
         numbers = new_rows(self, X, dtype=np.float64)
         target = np.asarray(y)
-        if not len(target) or len(target) != len(numbers):
-            raise ValueError(f"`y` must have {len(numbers)} targets, one for each row; got {len(target)}.")
+        if not target.ndim or len(target) != len(numbers):
+            wrong = f"got {y!r}" if not target.ndim else f"got {len(target)}"
+            raise ValueError(f"`y` must have {len(numbers)} targets, one for each row; {wrong}.")
 
         def loss(rows: Floats, place: Ints) -> Floats:
             return self._losses(rows, target[place])

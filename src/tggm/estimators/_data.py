@@ -358,7 +358,7 @@ def read_targets(
     y: Any, sample_weight: Any, censored: ArrayLike | None, half: Floats | None = None
 ) -> tuple[Targets, Floats]:
     """Check targets, limits and weights; `half` are the half widths of intervals around targets, (rows,)."""
-    Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    Y = numbers_of(y).reshape(len(y), -1)
     weight = row_weights(sample_weight, Y)
     side: Floats | None = None
     if half is not None:
@@ -376,6 +376,18 @@ def read_targets(
         span = np.nanmax(Y, axis=0) - np.nanmin(Y, axis=0)
     require_squares(span[(span > 0) & (span < 1)])
     return Targets(Y, side, None if half is None else half[:, None]), weight
+
+
+def numbers_of(y: Any) -> Floats:
+    """Return targets as an array of numbers."""
+    try:
+        Y = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        word = next((v for v in np.ravel(np.asarray(y, object)) if not isinstance(v, Real)), y)
+        raise ValueError(f"`y` has {word!r}, which is no number; use a TGGMClassifier.") from None
+    if not Y.ndim:
+        raise ValueError(f"`y` must have a value for each row; got {y!r}.")
+    return Y
 
 
 def without_gaps(y: Any) -> Any:

@@ -59,6 +59,8 @@ class Holdout:
         if folds is None and isinstance(self.cv, int):
             folds = tuple(random_folds(rng, rows, self.cv, self.groups))
         if folds is None:
+            if self.cv > 0.5:
+                raise ValueError(f"`cv` must hold out at most half of the rows; got {self.cv:g}. Pass 0.5.")
             return assign_folds(rng, rows, self.cv, members, self.groups)
         if len(folds) > (most := max(1, members // 2)):
             warn(

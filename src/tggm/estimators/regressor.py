@@ -16,7 +16,7 @@ from tggm.arrays import Floats
 from tggm.data import Stream
 from tggm.estimators import _regression_predictions as compute
 from tggm.estimators._base import TableEstimator
-from tggm.estimators._data import read_numbers, row_weights
+from tggm.estimators._data import numbers_of, read_numbers, row_weights
 from tggm.estimators._fitted import guaranteed_interval, pool_regression, recalibrate_model
 from tggm.estimators._settings import REGRESSION, Settings
 from tggm.estimators._support import require_positive, require_support
@@ -393,9 +393,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
 
     def _targets(self, y: ArrayLike, rows: int) -> Floats:
         """Return targets of new rows, (rows, n); raise if their number is wrong."""
-        Y, n = np.asarray(y, dtype=np.float64), self.b1_.shape[1]
+        Y, n = numbers_of(y), self.b1_.shape[1]
         if len(Y) != rows or Y.size != rows * n:
             raise ValueError(f"`y` must have {rows} rows with {n} targets per row; got shape {Y.shape}.")
+        if np.isinf(Y).any():
+            raise ValueError("`y` must be finite; got inf. Leave such rows out: keep = np.isfinite(y).")
         return Y.reshape(rows, n)
 
     def _shaped(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -409,8 +411,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return compute.mean_and_std(self.fitted_, Z)[1] if of == "std" else compute.mean(self.fitted_, Z)
 
     def _losses(self, X: Floats, y: Any) -> Floats:
-        Y = np.asarray(y, np.float64).reshape(len(X), -1)
-        return compute.relative_squares(self._answers(X, "mean"), Y)
+        return compute.relative_squares(self._answers(X, "mean"), self._targets(y, len(X)))
 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
         mean = member_means(self.fitted_.model, Z, self.fitted_.dtype)

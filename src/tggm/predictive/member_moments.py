@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,8 @@ PARTS = (Identity, Bounded, Periodic), (Shallow, Directed), (Gaussian, Probit)  
 
 T = TypeVar("T")
 _NETWORKS: WeakKeyDictionary[Model, Network] = WeakKeyDictionary()
+# the last rows whose variances NumPy computed: novelty and neighbours need their last layer, too
+_recent: "tuple[ref[Network], NDArray[Any], Outputs] | None" = None
 
 
 def numpy_network(members: Model, X: Any) -> Network | None:
@@ -209,8 +211,12 @@ def over_blocks(
 def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[Floats]:
     """Compute moments of rows, (members, rows, n) each."""
     if (network := numpy_network(members, X)) is not None:
-        parts = network.variances if method == "variances" else network.layer
-        return outputs_by_blocks(network, X, parts, variances=method == "variances")
+        if method != "variances":
+            return list(network.layer(_outputs(network, X)))
+        mean, var, last = outputs_by_blocks(network, X, partial(_all_moments, network), variances=True)
+        global _recent
+        _recent = ref(network), X.copy(), Outputs(np, mean, [], last)
+        return [mean, var]
     rows = padded_to(len(X), size)
     placed = jax.device_put(members) if len(X) > size else members  # once for all blocks
 
@@ -223,10 +229,22 @@ def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[
     return [a.astype(np.float64) for a in joined]
 
 
+def _all_moments(network: Network, outputs: Outputs) -> tuple[NDArray[Any], ...]:
+    return *network.variances(outputs), outputs.last
+
+
+def _outputs(network: Network, X: NDArray[Any]) -> Outputs:
+    """Return means and last layers: those of `_recent` if it has these rows, as in a prediction."""
+    if _recent is not None and _recent[0]() is network and np.array_equal(_recent[1], X):
+        return _recent[2]
+    mean, last = outputs_by_blocks(network, X, lambda outputs: (outputs.mean, outputs.last))
+    return Outputs(np, mean, [], last)
+
+
 def last_layers(members: Model, X: Any) -> NDArray[Any]:
     """Return E[h | x] of the units of the last layer, (members, rows, m)."""
     if (network := numpy_network(members, X)) is not None:
-        return outputs_by_blocks(network, X, lambda outputs: (outputs.last,))[0]
+        return _outputs(network, X).last
     with precision(members.likelihood.output.W1.dtype.name):
         return np.asarray(jax.jit(_layers)(members, X))
 
@@ -234,7 +252,8 @@ def last_layers(members: Model, X: Any) -> NDArray[Any]:
 def places(members: Model, X: Any, projection: Floats) -> Floats:
     """Return Σ_k (last layer of member k) · projection_k, (rows, ·); see `predictive.neighbors`."""
     if (network := numpy_network(members, X)) is not None:
-        return outputs_by_blocks(network, X, lambda outputs: (outputs.places(projection),))[0]
+        found: NDArray[Any] = _outputs(network, X).places(projection)
+        return found
     count = jax.tree.leaves(X)[0].shape[-2]
     size = block_size(members, count)
     rows = padded_to(count, size)

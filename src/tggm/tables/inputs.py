@@ -53,6 +53,9 @@ def _target_errors(y: Any) -> Iterator[None]:
             f"`y` must have a value for each row; got the text {y!r}. Pass the column: "
             f"fit(df.drop(columns={y!r}), df[{y!r}])."
         )
+    refuse_mask("y", y, "leave such rows out: keep = ~np.ma.getmaskarray(y)")
+    if y is not None and not hasattr(y, "__len__") and not np.asarray(y).ndim:
+        raise ValueError(f"`y` must have a value for each row; got {y!r}.")
     if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
         raise ValueError(f"`y` holds dates or durations ({y.dtype}); pass numbers, such as days.")
     try:
@@ -123,8 +126,15 @@ def _has_gaps(X: Any) -> bool:
 # ---- tables ----------------------------------------------------------------------------------------------
 
 
+def refuse_mask(name: str, values: Any, remedy: str) -> None:
+    """Raise for a masked array with hidden values, which NumPy's checks would use as numbers."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"`{name}` is a masked array, whose mask would be ignored; {remedy}.")
+
+
 def is_table(X: Any) -> bool:
     """Return whether the rows are a table: with column names, or with words or dates."""
+    refuse_mask("X", X, "pass X.filled(np.nan)")
     if isinstance(X, Table) or _is_frame(X):
         return True
     if sparse.issparse(X):  # one of the formats is a dict, too
