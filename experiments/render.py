@@ -696,6 +696,11 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             {"elapsed, s": mean("elapsed_s", ".2f"), "CPU, s": mean("cpu_s", ".2f")},
         ),
         "predictions": predictions,
+        "memory": lambda: table(
+            rows("benchmarks/memory"),
+            {"process": "case"},
+            {"largest resident memory, MiB": mean("resident_MiB", ".0f"), "CPU, s": mean("cpu_s", ".1f")},
+        ),
         "training-step": training_step,
         "special": lambda: table(
             rows("benchmarks/special"),
