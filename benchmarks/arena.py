@@ -19,15 +19,18 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from datasets import UCI, load_uci
 from learners import LEARNERS, OURS, VARIANTS, installed
+from render import ARENA, known, position
 from scores import climatology, distribution, frequencies, labels
-from store import RESULTS, Clock, Run, complete, options, some
+from store import IMAGES, Clock, Run, complete, options, some
 from threadpoolctl import threadpool_limits
 
 from tables import CLASSES, LARGE, RAW_TABLES, SPLITS, TABLES, Split
+from tggm.plotting.canvas import DATA, GREY, MODEL, REFERENCE, axes_or_new
 
 GROUPS = {
     "uci": tuple(UCI),
@@ -127,6 +130,31 @@ def plan(learners: list[str], tables: list[str], splits: int) -> list[tuple[str,
     return sorted(tasks, key=order.__getitem__)
 
 
+def picture() -> None:
+    """Draw the mean skill of the regression tables against seconds, one point per learner."""
+    figure = Figure(figsize=(8.4, 5.0), layout="constrained")
+    ax = axes_or_new(figure.subplots())
+    places = {name: position(name) for name in known("regression")}
+    times, skills, counts = zip(*places.values(), strict=True)
+    gap, height = (max(skills) - min(skills)) / 24, -np.inf
+    for name in sorted(places, key=lambda name: places[name][1]):
+        x, y, count = places[name]
+        colour = MODEL if name in OURS else REFERENCE if LEARNERS[name].gpu else DATA
+        full = "full" if count == max(counts) else "none"
+        ax.plot(x, y, "o", color=colour, markersize=8, fillstyle=full)
+        height = max(height + gap, y)
+        text = LEARNERS[name].name + ("" if count == max(counts) else f" ({count} tables)")
+        line = {"arrowstyle": "-", "color": "0.8", "linewidth": 0.7, "shrinkA": 0, "shrinkB": 5}
+        ax.annotate(text, (x, y), (3 * max(times), height), va="center", color=colour, arrowprops=line)
+    for colour, text in ((MODEL, "this package"), (DATA, "one core"), (REFERENCE, "one core and a GPU")):
+        ax.plot([], [], "o", color=colour, label=text)
+    ax.plot([], [], "o", color=GREY, fillstyle="none", label="on a part of the tables")
+    ax.legend(loc="lower right", fontsize=8.5)
+    ax.set(xscale="log", xlabel="CPU seconds of a fit and its predictions (geometric mean over tables)")
+    ax.set(ylabel=f"CRPS skill, mean of {max(counts)} tables")
+    figure.savefig(IMAGES / "arena.png", dpi=110)
+
+
 def tables_of(text: str) -> list[str]:
     """Return the tables of names and groups, separated by commas."""
     return [table for name in some((*GROUPS, *ALL))(text) for table in GROUPS.get(name, (name,))]
@@ -138,10 +166,15 @@ def main() -> None:
     p.add_argument("--learners", type=some(tuple(LEARNERS)), default=default, metavar="NAME,...")
     p.add_argument("--tables", type=tables_of, default=list(ALL), metavar="NAME,...", help="or groups")
     p.add_argument("--splits", type=int, default=5, help="of UCI sets; at most three of other tables")
+    p.add_argument("--draw", action="store_true", help="only draw the stored runs")
     args = p.parse_args()
-    tasks = plan(installed(args.learners), args.tables, args.splits)
-    fields = ("learner", "table", "split")
-    complete(args.out or RESULTS / "arena", fields, work, tasks, jobs=args.jobs, force=args.force)
+    if not args.draw:
+        tasks = plan(installed(args.learners), args.tables, args.splits)
+        fields = ("learner", "table", "split")
+        sys.argv[1:] = []  # records name the command that makes all of them
+        complete(args.out or ARENA, fields, work, tasks, jobs=args.jobs, force=args.force)
+    if args.out is None:
+        picture()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Let the scripts import each other by name, also with `python -m experiments.defaults`."""
+"""Let the scripts import each other by name, also with `python -m experiments.gaps`."""
 
 import sys
 from pathlib import Path

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from opponents import rms
+from scores import rms
 from store import RESULTS, complete, options
 
 from tggm import TGGMRegressor

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from datasets import load_uci
-from opponents import rms
+from scores import rms
 from store import RESULTS, complete, options
 from table1 import estimator
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from datasets import load_uci
 from matplotlib.figure import Figure
-from opponents import rms
+from scores import rms
 from store import IMAGES, RESULTS, Run, complete, mean_error, options, read
 
 from tggm import TGGMRegressor

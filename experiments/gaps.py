@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 from datasets import UCI, load_uci
-from opponents import OPPONENTS
-from scores import Gaussian, distribution
-from store import RESULTS, Clock, complete, options, read, some
+from learners import LEARNERS
+from scores import distribution
+from store import RESULTS, Clock, complete, options, some
 from threadpoolctl import threadpool_limits
 
 from tables import TABLES
@@ -85,25 +85,12 @@ def work(name: str, kind: str, column: int, model: str, members: int, epochs: in
         found["mixture_"] = distribution(ours.predict_dist(X_new), y_new)
     else:
         with threadpool_limits(1):
-            predict = OPPONENTS[model].regression(X, y, 0)
-        figures, found = clock.read(), {"": distribution(Gaussian(*predict(X_new)), y_new)}
+            predict = LEARNERS[model].regression(X, y, 0)
+        figures, found = clock.read(), {"": distribution(predict(X_new), y_new)}
     for label, scores in found.items():
         scale = {"ll": (1.0, np.log(unit)), "crps": (1 / unit, 0.0), "cover90": (1.0, 0.0)}
         figures |= {label + name: scale[name][0] * scores[name] + scale[name][1] for name in FIGURES}
     return figures
-
-
-def show(runs: list[dict[str, Any]]) -> None:
-    """Print means over columns, and the worst column."""
-    print("| set | split | model | columns | coverage (worst) | LL | CRPS |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for name, kind, model in dict.fromkeys((run["set"], run["split"], run["model"]) for run in runs):
-        some_runs = [run for run in runs if (run["set"], run["split"], run["model"]) == (name, kind, model)]
-        for part in ("", "narrow_", "mixture_") if model == "default" else ("",):
-            ll, crps, cover = (np.mean([run[part + figure] for run in some_runs]) for figure in FIGURES)
-            worst, label = min(run[part + "cover90"] for run in some_runs), part.rstrip("_") or model
-            figures = f"{cover:.0%} ({worst:.0%}) | {ll:.3f} | {crps:.3f}"
-            print(f"| {name} | {kind} | {label} | {len(some_runs)} | {figures} |")
 
 
 def main() -> None:
@@ -127,7 +114,6 @@ def main() -> None:
     out = args.out or RESULTS / "gaps.json"
     fields = ("set", "split", "column", "model", "members", "epochs")
     complete(out, fields, work, tasks, jobs=args.jobs, force=args.force)
-    show(read(out)["runs"])
 
 
 if __name__ == "__main__":

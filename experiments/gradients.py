@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from datasets import load_uci
 from matplotlib.figure import Figure
-from opponents import rms
+from scores import rms
 from store import IMAGES, RESULTS, Run, keep, options, read
 
 from tggm.models import Gaussian, Identity, Model, Output

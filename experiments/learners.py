@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scores import Gaussian, Quantiles, Samples, levels_of
+from scores import Gaussian, Quantiles, Samples, levels_of, rms
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
@@ -49,11 +49,6 @@ class Learner(NamedTuple):
     frames: bool = False  # takes words and gaps; others get the numbers of `TableTransformer`
     pace: float = 1  # seconds of a fit to a small table, roughly; slow learners run fewer splits
     gpu: bool = False  # uses a GPU if there is one
-
-
-def rms(error: Any) -> float:
-    """Return the root of the mean square."""
-    return float(np.sqrt(np.mean(error**2)))
 
 
 def held_out(X: Any, y: Any, seed: int, stratify: Any = None) -> Any:
@@ -263,8 +258,8 @@ CLASSIFIER = ("no-neighbors", "no-features", "no-linear", "one-member", "adam", 
 
 def _variant(name: str, settings: dict[str, Any]) -> Learner:
     classes = partial(_tggm_classes, **settings) if name in CLASSIFIER else None
-    text = ", ".join(f"`{key}={value!r}`" for key, value in settings.items())
-    return Learner(f"tggm, {name}", text, partial(_tggm, **settings), classes, frames=True, pace=4)
+    text = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+    return Learner(f"tggm, {text}", text, partial(_tggm, **settings), classes, frames=True, pace=4)
 
 
 LEARNERS = {
@@ -275,30 +270,30 @@ LEARNERS = {
         frames=True, pace=5,
     ),
     "catboost-early": Learner(
-        "CatBoost, stopped early", "the same, stopped after 50 trees without gain on a held-out fifth",
+        "CatBoost, stopped early", "the same, ended after 50 trees without gain on a held-out fifth",
         partial(_catboost_variance, True), partial(_catboost_classes, True), "catboost", frames=True,
     ),
     "catboost-quantiles": Learner(
-        "CatBoost, quantiles", "MultiQuantile of 20 levels, stopped in the same way",
+        "CatBoost, quantiles", "MultiQuantile of 20 levels, ended in the same way",
         _catboost_quantiles, None, "catboost", frames=True, pace=6,
     ),
     "lightgbm": Learner(
-        "LightGBM, quantiles", "one model with defaults for each of 20 levels; classes: defaults",
+        "LightGBM", "one model with defaults for each of 20 quantiles; classes: defaults",
         _lightgbm_quantiles, partial(probabilities, partial(_lightgbm, "LGBMClassifier")), "lightgbm",
         frames=True, pace=2,
     ),
-    "ngboost": Learner("NGBoost", "defaults (Gaussian)", _ngboost, _ngboost_classes, "ngboost", pace=6),
+    "ngboost": Learner("NGBoost", "defaults", _ngboost, _ngboost_classes, "ngboost", pace=6),
     "forest": Learner(
-        "quantile-forest", "defaults, 20 quantiles; classes: scikit-learn's random forest, defaults",
+        "random forest", "quantile-forest's defaults, 20 quantiles; classes: scikit-learn's defaults",
         _quantile_forest, partial(probabilities, _forest), "quantile_forest", pace=1,
     ),
     "hgb": Learner(
-        "HistGradientBoosting", "defaults; deviation of errors on a held-out fifth",
+        "HistGradientBoosting", "defaults, deviation of errors on a held-out fifth; classes: defaults",
         partial(with_width, partial(_trees, HistGradientBoostingRegressor)),
         partial(probabilities, partial(_trees, HistGradientBoostingClassifier)), frames=True, pace=0.5,
     ),
     "linear": Learner(
-        "ridge, logistic", "`RidgeCV`, deviation of leave-one-out errors; `LogisticRegression`",
+        "linear", "ridge regression, deviation of leave-one-out errors; classes: logistic regression",
         _ridge, partial(probabilities, _logistic), frames=True, pace=0.1,
     ),
     "gp": Learner(
@@ -306,12 +301,12 @@ LEARNERS = {
         _gaussian_process, largest=2000, pace=8,
     ),
     "realmlp": Learner(
-        "RealMLP-TD", "pytabkit's defaults, pinball loss of 20 levels",
+        "RealMLP-TD", "pytabkit's defaults, pinball loss of 20 levels; classes: pytabkit's defaults",
         partial(_pytabkit_quantiles, "RealMLP_TD"),
         partial(probabilities, partial(_pytabkit, "RealMLP_TD_Classifier")), "pytabkit", pace=10, gpu=True,
     ),
     "tabm": Learner(
-        "TabM-D", "pytabkit's defaults, pinball loss of 20 levels",
+        "TabM-D", "pytabkit's defaults, pinball loss of 20 levels; classes: pytabkit's defaults",
         partial(_pytabkit_quantiles, "TabM_D"),
         partial(probabilities, partial(_pytabkit, "TabM_D_Classifier")), "pytabkit", pace=10, gpu=True,
     ),

@@ -11,24 +11,32 @@ files that were read.
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from math import hypot, sqrt
 from pathlib import Path
 from typing import Any
 
 import figure2
 import numpy as np
+from datasets import UCI
+from learners import LEARNERS, OURS, VARIANTS
 from scores import LEVELS
 from store import BENCHMARKS, RESULTS, ROOT, Record, Run, mean_error, read
 
+from tables import RAW_TABLES
+
 Cell = Callable[[list[Run]], str]
 QUOTED = json.loads((Path(__file__).parent / "quoted.json").read_text())  # published figures
+ARENA = RESULTS / "arena"
+FRAME_LEARNERS = (*OURS, "catboost-early", "lightgbm", "hgb", "linear")
 _used: dict[str, list[Run]] = {}  # by command: the runs that the current block shows
 
 
+@cache
 def record(name: str) -> Record:
     """Return a record of experiments/results, or of benchmarks/results for the prefix "benchmarks/"."""
-    folder, _, stem = name.rpartition("/")
-    return read((BENCHMARKS if folder else RESULTS) / f"{stem}.json")
+    stem = name.removeprefix("benchmarks/")
+    return read((RESULTS if stem == name else BENCHMARKS) / f"{stem}.json")
 
 
 def rows(name: str, **where: Any) -> list[Run]:
@@ -36,7 +44,8 @@ def rows(name: str, **where: Any) -> list[Run]:
     stored = record(name)
     runs = [run for run in stored["runs"] if "failed" not in run]
     runs = [run for run in runs if all(run.get(field) == value for field, value in where.items())]
-    _used.setdefault(stored["command"], []).extend(runs)
+    if runs:
+        _used.setdefault(stored["command"], []).extend(runs)
     return runs
 
 
@@ -141,41 +150,183 @@ def pairs(ours: list[Run], theirs: list[Run], *fields: str) -> list[tuple[Run, R
     return [(run, other[key]) for run, key in keys if key in other]
 
 
-# the default
+# the arena
 
 
-def wins(ours: list[Run], theirs: list[Run]) -> str:
-    """Compare the default with each opponent by the means over the splits of each table."""
+def arena(learner: str, task: str = "") -> list[Run]:
+    """Return the runs of a learner, of one task if it is given."""
+    figure = {"regression": "crps", "classification": "error"}.get(task, "skill")
+    runs = [run for run in rows(f"arena/{learner}") if figure in run]
+    return [{**run, "total_s": run["cpu_s"] + run.get("predict_s", 0.0)} for run in runs]
+
+
+def known(task: str = "") -> list[str]:
+    """Return the learners that have runs, without the ablations."""
+    names = (name for name in LEARNERS if name in OURS or not name.startswith("tggm"))
+    return [name for name in sorted(names, key=lambda name: name not in OURS) if arena(name, task)]
+
+
+def opponents(task: str = "") -> list[str]:
+    """Return the learners that have runs, without ours."""
+    return [name for name in known(task) if name not in OURS]
+
+
+def duel(learner: str, task: str = "", figure: str = "skill") -> dict[str, tuple[float, float]]:
+    """Return by table the means of an opponent's figure and of ours over their common splits.
+
+    Of seconds the median: the first fit of a size also compiles.
+    """
+    found: dict[str, list[tuple[float, float]]] = {}
+    for theirs, ours in pairs(arena(learner, task), arena("tggm", task), "table", "split"):
+        if figure in theirs and figure in ours:
+            found.setdefault(theirs["table"], []).append((theirs[figure], ours[figure]))
+    middle = np.median if figure.endswith("_s") else np.mean
+    return {name: tuple(middle(values, axis=0).tolist()) for name, values in found.items()}
+
+
+def position(learner: str) -> tuple[float, float, int]:
+    """Return seconds, mean skill and the number of regression tables.
+
+    A learner that did not run on all tables is placed by its mean difference from the default on those it
+    ran, and its seconds by their ratio.
+    """
+    at, there = (
+        {figure: np.array([*duel(name, "regression", figure).values()]) for figure in ("skill", "total_s")}
+        for name in ("tggm", learner)
+    )
+    ratio = np.exp(np.mean(np.log(there["total_s"][:, 0] / there["total_s"][:, 1])))
+    time = float(np.exp(np.log(at["total_s"][:, 0]).mean()) * ratio)
+    skill = at["skill"][:, 0].mean() + (there["skill"][:, 0] - there["skill"][:, 1]).mean()
+    return time, float(skill), len(there["skill"])
+
+
+def standings(task: str) -> str:
+    """Compare every opponent with the default; those that win on most tables are first."""
     lines = []
-    for model, runs in grouped(theirs, "model").items():
-        both = pairs(ours, runs, "table", "split")
-        if not both:
-            continue
-        tables: dict[str, list[tuple[float, float]]] = {}
-        for a, b in both:
-            tables.setdefault(a["table"], []).append((error_rate(b) - error_rate(a), a["ll"] - b["ll"]))
-        gains = {name: np.mean(values, axis=0) for name, values in tables.items()}
-        better = [sum(gain[i] > 0 for gain in gains.values()) for i in range(2)]
-        behind = ", ".join(name for name, gain in gains.items() if gain[1] < 0)
-        median = np.median([gain[1] for gain in gains.values()])
-        lines.append([model, *(f"{n} of {len(gains)}" for n in better), f"{median:+.2f}", behind])
-    heads = ["opponent", "smaller error", "larger log-likelihood", "median difference, nats", "behind on"]
+    for name in opponents(task):
+        both = duel(name, task)
+        theirs, ours = np.array([*both.values()]).T
+        value, error = mean_error(ours - theirs)
+        times = np.exp(np.log([*duel(name, task, "total_s").values()]).mean(0))
+        won = sum(theirs > ours)
+        cells = [
+            f"{won} of {len(both)}",
+            f"{theirs.mean():.3f}",
+            f"{ours.mean():.3f}",
+            f"{value:+.3f}" + (f" ± {error:.2g}" if np.isfinite(error) else ""),
+        ]
+        lines.append(
+            (won / len(both), [LEARNERS[name].name, *cells, *map(duration, times), settings_of(name, task)])
+        )
+    lines.sort(key=lambda line: -line[0])
+    heads = [
+        "opponent",
+        "ahead of us on",
+        "its mean skill",
+        "ours",
+        "difference",
+        "its time",
+        "ours",
+        "its settings",
+    ]
+    return markdown(heads, [line for _, line in lines])
+
+
+def settings_of(name: str, task: str) -> str:
+    """Return the settings and the version of an opponent."""
+    runs, settings = arena(name, task), LEARNERS[name].settings.split("; classes: ")
+    versions = sorted({run["version"] for run in runs if "version" in run})
+    version = f" ({LEARNERS[name].package.replace('_', '-')} {', '.join(versions)})" if versions else ""
+    devices = {run["accelerator"] for run in runs if run.get("accelerator", "none") != "none"}
+    return (
+        settings[-1 if task == "classification" else 0]
+        + version
+        + (f"; on an {', '.join(devices)}" if devices else "")
+    )
+
+
+def losses() -> dict[str, list[tuple[float, str, float, float]]]:
+    """Return by table the opponents with more skill: the difference, the name, both skills; largest first."""
+    found: dict[str, list[tuple[float, str, float, float]]] = {}
+    for name in opponents():
+        for table, (theirs, ours) in duel(name).items():
+            if theirs > ours:
+                found.setdefault(table, []).append((theirs - ours, LEARNERS[name].name, theirs, ours))
+    return dict(sorted(((t, sorted(v)[::-1]) for t, v in found.items()), key=lambda item: -item[1][0][0]))
+
+
+def behind() -> str:
+    """List the tables on which an opponent has more skill, the largest difference first."""
+    ours_by_table, lines = grouped(arena("tggm"), "table"), []
+    for table, found in losses().items():
+        gap, name, theirs, ours = found[0]
+        task = "classes" if "error" in ours_by_table[table][0] else "regression"
+        names = ", ".join(name for _, name, _, _ in found[1:])
+        size = f"{ours_by_table[table][0]['rows']:,} × {ours_by_table[table][0]['columns']}"
+        lines.append([table, task, size, name, f"{theirs:.3f}", f"{ours:.3f}", f"{gap:.3f}", names])
+    rest = f"No opponent has more skill on the other {len(ours_by_table) - len(lines)} tables."
+    heads = [
+        "table",
+        "task",
+        "rows × columns",
+        "best opponent",
+        "its skill",
+        "ours",
+        "difference",
+        "also ahead",
+    ]
+    return f"{markdown(heads, lines)}\n\n{rest}"
+
+
+def wide(
+    figure: str,
+    form: str = ".3f",
+    task: str = "",
+    tables: Sequence[str] = (),
+    learners: Sequence[str] = tuple(LEARNERS),
+    unique: float = 0.0,
+) -> str:
+    """Show one figure of all learners, table by table; `unique` is the least share of different targets."""
+    names = [name for name in known(task) if name in learners]
+    found = {(name, run["table"], run["split"]): run for name in names for run in arena(name, task)}
+    splits: dict[str, set[int]] = {}  # those that all learners of a table ran
+    for name in names:
+        for place, runs in grouped(arena(name, task), "table").items():
+            splits[place] = splits.get(place, set(range(99))) & {run["split"] for run in runs}
+    shown = [
+        {**run, "model": OURS.get(name, LEARNERS[name].name)}
+        for (name, place, split), run in found.items()
+        if split in splits[place] and figure in run and place in (tables or splits)
+    ]
+    runs = [run for run in shown if run.get("unique", 1.0) >= unique]
+    order = [run["table"] for run in arena("tggm")]
+    return pivot(
+        sorted(runs, key=lambda run: order.index(run["table"])), "table", "model", mean(figure, form)
+    )
+
+
+def by_learner() -> str:
+    """Show coverage, seconds and memory of each learner, means over the tables that it ran."""
+    lines = []
+    for name in known("regression"):
+        runs = arena(name, "regression")
+        cover = [mean(f"cover{p}", ".0f", 100)(runs) for p in (50, 90)]
+        parts = [duel(name, "regression", figure) for figure in ("fit_s", "cpu_s", "predict_s")]
+        times = [
+            duration(float(np.exp(np.mean([np.log(t) for t, _ in part.values()])))) if part else ""
+            for part in parts
+        ]
+        sizes = [run["memory_MiB"] for run in runs if "memory_MiB" in run]
+        memory = f"{max(sizes):.0f} MiB" if sizes else ""
+        tables = str(len(grouped(runs, "table")))
+        lines.append([OURS.get(name, LEARNERS[name].name), tables, *cover, *times, memory])
+    heads = ["learner", "tables", "in 50 %", "in 90 %", "fit", "CPU time", "prediction", "largest memory"]
     return markdown(heads, lines)
-
-
-def compare_tables(ours: list[Run], theirs: list[Run], *more: str) -> str:
-    """Show error, log-likelihood and more figures of the default and of opponents, table by table."""
-    runs = [{**run, "model": "`tggm`"} for run in ours] + sorted(theirs, key=lambda run: str(run["model"]))
-    known = {run["table"] for run in ours}
-    for run in runs:
-        run["error_rate"] = error_rate(run)
-    cell = joined(*(mean(figure, ".3g") for figure in ("error_rate", "ll", *more)))
-    return pivot([run for run in runs if run["table"] in known], "table", "model", cell)
 
 
 def default_uci() -> str:
     """Show the default on the UCI splits, and quoted figures."""
-    runs = sorted(rows("uci_default", variant="default"), key=lambda run: str(run["dataset"]))
+    runs = sorted((run for run in arena("tggm") if run["table"] in UCI), key=lambda run: str(run["table"]))
     columns: dict[str, Cell] = {
         "splits": count,
         "RMSE": spread("rmse"),
@@ -183,109 +334,51 @@ def default_uci() -> str:
         "CRPS": spread("crps"),
     }
     for name, figures in QUOTED["others"].items():
-        columns[name] = lambda group, known=figures: " / ".join(known.get(group[0]["dataset"], ()))
-    return table(runs, {"set": "dataset"}, columns)
-
-
-VARIANTS = {
-    "no-neighbors": "no neighbours",
-    "no-process": "no Gaussian process",
-    "no-support": "no limits and steps of targets",
-    "no-features": "no periodic features",
-    "no-linear": "no linear part",
-    "no-transform": "target not transformed",
-    "not-calibrated": "plain mixture of networks",
-    "one-member": "one network",
-    "adam": "Adam instead of Muon",
-    "one-layer": "one hidden layer",
-    "no-fallback": "no blend with ridge regression",
-    "no-shaped": "Student-t errors only",
-    "no-scales": "Gaussian instead of the pool `scales` (removed)",
-    "no-yeo-johnson": "no Yeo–Johnson transform (removed)",
-    "no-temperature": "no class temperature (removed)",
-}
+        columns[name] = lambda group, known=figures: " / ".join(known.get(group[0]["table"], ()))
+    return table(runs, {"set": "table"}, columns)
 
 
 def ablations() -> str:
-    """Show the effect of leaving out one part, on the splits that were run with and without it."""
-    return changes(rows("parts"))
-
-
-def changes(runs: list[Run]) -> str:
-    """Show the change of error and log-likelihood of each variant against the default."""
-    full, lines = [run for run in runs if run["variant"] == "default"], []
-    for variant, some in grouped(runs, "variant").items():
-        found: dict[str, list[tuple[float, float]]] = {}
-        for less, whole in pairs(some, full, "table", "split") if variant != "default" else []:
-            ratio = np.log((error_rate(less) + 1e-9) / (error_rate(whole) + 1e-9))
-            found.setdefault(less["table"], []).append((ratio, less["ll"] - whole["ll"]))
-        if found:
-            error, ll = np.array([(np.median(c, axis=0)[0], np.mean(c, axis=0)[1]) for c in found.values()]).T
-            change = f"{100 * np.expm1(np.median(error)):+.1f} %"
-            name = VARIANTS.get(variant, variant)
-            lines.append([name, str(len(found)), change, f"{np.median(ll):+.3f}", f"{np.mean(ll):+.3f}"])
-    heads = ["variant", "tables", "error, median change", "log-likelihood, median change", "mean change"]
-    return markdown(heads, lines)
-
-
-def weighing(record: str, other: str, heads: tuple[str, str]) -> str:
-    """Compare the default with another variant, table by table."""
-    lines = []
-    for name, group in grouped(rows(record), "table").items():
-        both = pairs(*([run for run in group if run["variant"] == v] for v in ("default", other)), "split")
-        if not both:
+    """Show the change of error, CRPS and log-likelihood without one part of the default."""
+    lines: list[list[str]] = []
+    for variant in VARIANTS:
+        name = f"tggm-{variant}"
+        if not arena(name):
             continue
-        crps = [{"change": 100 * (a["crps"] / b["crps"] - 1)} for a, b in both]
-        gain = [{"gain": a["ll"] - b["ll"]} for a, b in both]
-        rmse = [f"{np.mean([run['rmse'] for run in runs]):.4g}" for runs in zip(*both, strict=True)]
-        time = np.median([a["cpu_s"] / b["cpu_s"] for a, b in both])
-        cells = [spread("change", "+.1f")(crps), spread("gain", "+.3f")(gain), f"{time:.2f}"]
-        lines.append([name, str(len(both)), rmse[1], rmse[0], *cells])
-    return markdown(["table", "splits", *heads, "CRPS, %", "log-likelihood", "CPU time, ratio"], lines)
-
-
-PARTS = {
-    "no-fallback": "blend with a ridge regression after training",
-    "no-shaped": "pool `shaped`",
-    "no-scales": "pool `scales` (under Yeo–Johnson)",
-    "no-yeo-johnson": "Yeo–Johnson transform",
-    "student-pool": "exact densities of one layer, against the Student-t pool",
-    "no-temperature": "temperature of classes",
-}
-
-
-def removed_parts() -> str:
-    """Show the gain of a part: the default minus the variant without it, mean over tables and splits."""
-    lines = []
-    for variant, part in PARTS.items():
-        stored = rows("ablation", design="one-layer" if variant == "student-pool" else "default")
-        without = [run for run in stored if run["variant"] == variant]
-        same = [run for run in stored if ("crps" in run) == ("crps" in without[0])]  # the same task
-        others = [run for run in same if run["variant"] == "default"]
-        made = {(run["table"], run["split"]): run for run in without}
-        gains: dict[str, list[tuple[float, float]]] = {}
-        for run in others:
-            if variant == "student-pool" and (run["table"], run["split"]) not in made:
-                continue
-            other = made.get((run["table"], run["split"]), run)  # the part was not used
-            loss = 100 * (other["crps"] / run["crps"] - 1) if "crps" in run else np.nan
-            gains.setdefault(run["table"], []).append((run["ll"] - other["ll"], loss))
-        each = {name: np.mean(values, axis=0) for name, values in gains.items()}
-        ll, crps = np.mean(list(each.values()), axis=0)
-        largest = sorted(each, key=lambda name: -abs(each[name][0]))[:2]
-        shown = ", ".join(f"{name} {each[name][0]:+.3f}" for name in largest if abs(each[name][0]) >= 5e-4)
-        percent = "" if np.isnan(crps) else f"{crps:+.1f} %"
-        lines.append([part, str(len(each)), f"{ll:+.4f}", percent, shown])
-    return markdown(["part", "tables", "log-likelihood, mean gain", "CRPS", "largest"], lines)
+        cells = []
+        for figure in ("rmse", "error", "crps", "ll"):
+            both = np.array([*duel(name, figure=figure).values()])
+            change = (
+                both[:, 0] - both[:, 1] if figure in ("ll", "error") else 100 * (both[:, 0] / both[:, 1] - 1)
+            )
+            value, error = mean_error(change)
+            cells.append(f"{value:+.3g} ± {error:.2g}" if len(both) else "")
+        lines.append([f"`{LEARNERS[name].settings}`", str(len(duel(name))), *cells])
+    if not lines:
+        return "Not run yet with the present default."
+    heads = ["setting", "tables", "RMSE, %", "share of wrong labels", "CRPS, %", "log-likelihood"]
+    return markdown(heads, lines)
 
 
 def coverage() -> str:
     """Show the coverage of the default's intervals in per cent."""
-    runs = [{**run, "data": run["dataset"]} for run in rows("uci_default", variant="default")]
-    runs += [{**run, "data": run["table"]} for run in rows("defaults", variant="default") if "cover50" in run]
     columns: dict[str, Cell] = {"test rows": lambda group: str(sum(run["n_test"] for run in group))}
     columns |= {f"{p} %": mean(f"pit{p}", ".0f", 100) for p in LEVELS}
-    return table(runs, {"data": "data"}, columns)
+    return table(arena("tggm", "regression"), {"data": "table"}, columns)
+
+
+def fits(tables: Sequence[str]) -> str:
+    """Show error, skill and seconds of the default and of some opponents."""
+    runs = []
+    for name in ("tggm", "catboost-early", "lightgbm", "ngboost", "hgb"):
+        if arena(name):
+            runs += [{**run, "model": OURS.get(name, LEARNERS[name].name)} for run in arena(name)]
+    shown = [run for run in runs if run["table"] in tables and run["split"] == 0]
+    for run in shown:
+        run |= {"data": f"{run['table'].capitalize()}, {run['rows']:,} rows", "error_rate": error_rate(run)}
+    shown.sort(key=lambda run: tables.index(run["table"]))
+    cell = joined(mean("error_rate", ".3g"), mean("skill", ".3f"), mean("total_s", ".1f"))
+    return pivot(shown, "model", "data", cell, "error / skill / seconds", "not run")
 
 
 def gaps() -> str:
@@ -488,24 +581,6 @@ def gradients() -> str:
 
 # benchmarks
 
-FITS = {"tggm": "`tggm`", "catboost-ll": "CatBoost with uncertainty", "ngboost": "NGBoost"}
-FITS |= {"hgb": "scikit-learn's boosted trees", "mlp": "scikit-learn's network"}
-
-
-def fits(datasets: Sequence[str] = ()) -> str:
-    """Show error, log-likelihood and seconds of a fit."""
-    runs = [run for run in rows("benchmarks/fit") if run["model"] in FITS]
-    runs = [run for run in runs if not datasets or run["dataset"] in datasets]
-    order = list(FITS)
-    shown = []
-    for run in sorted(runs, key=lambda run: order.index(run["model"])):
-        head = f"{run['dataset'].capitalize()}, {run['rows']:,} rows"
-        shown.append({**run, "model": FITS[run["model"]], "data": head, "error_rate": error_rate(run)})
-    cell = joined(mean("error_rate", ".3g"), mean("ll", ".2f"), mean("seconds", ".1f"))
-    heads = list(dict.fromkeys(f"{run['dataset'].capitalize()}, {run['rows']:,} rows" for run in runs))
-    shown.sort(key=lambda run: (list(FITS.values()).index(run["model"]), heads.index(run["data"])))
-    return pivot(shown, "model", "data", cell, "error / log-likelihood / seconds", "not run")
-
 
 def boxes() -> str:
     """Show errors and times of box probabilities."""
@@ -591,8 +666,15 @@ def streaming() -> str:
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"comparison": lambda: fits(("concrete", "power", "protein", "adult"))},
     "docs/results.md": {
-        "default-wins": lambda: wins(rows("defaults", variant="default"), rows("opponents")),
-        "default-tables": lambda: compare_tables(rows("defaults", variant="default"), rows("opponents")),
+        "arena-regression": lambda: standings("regression"),
+        "arena-classes": lambda: standings("classification"),
+        "arena-behind": behind,
+        "arena-learners": by_learner,
+        "arena-skill": lambda: wide("skill", task="regression"),
+        "arena-class-skill": lambda: wide("skill", task="classification"),
+        "arena-rmse": lambda: wide("rmse", ".3g", "regression"),
+        "arena-errors": lambda: wide("error", ".3f", "classification"),
+        "arena-ll": lambda: wide("ll", ".2f", "regression", unique=0.9),
         "default-uci": default_uci,
         "default-classes": lambda: class_table(rows("class_methods", model="default")),
         "table1": table1,
@@ -608,10 +690,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/choosing-a-method.md": {
         "default-ablations": ablations,
-        "weighing": lambda: weighing("learner", "periodic", ("RMSE, periodic", "RMSE, with factors")),
-        "process": lambda: weighing("process", "no-process", ("RMSE without", "RMSE with the process")),
-        "removed-parts": removed_parts,
-        "features": lambda: changes(rows("features")),
         "repeated-numbers": lambda: pivot(rows("repeated_numbers"), "table", "variant", spread("ll", ".3f")),
         "accuracy": lambda: pivot(
             rows("uci_methods"), "method", "dataset", joined(spread("rmse", ".3f"), spread("ll", ".3f"))
@@ -683,13 +761,10 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         ),
     },
     "docs/tables.md": {
-        "raw-figures": lambda: compare_tables(
-            rows("raw_tables", model="tggm"), _opponents("raw_tables"), "crps"
-        ),
-        "raw-wins": lambda: wins(rows("raw_tables", model="tggm"), _opponents("raw_tables")),
+        "raw-skill": lambda: wide("skill", tables=[*RAW_TABLES], learners=FRAME_LEARNERS),
     },
     "docs/benchmarks.md": {
-        "fits": fits,
+        "fits": lambda: fits(("concrete", "power", "protein", "kin40k", "ames", "adult")),
         "first-fit": lambda: table(
             rows("benchmarks/first_fit"),
             {"process": "what"},
@@ -724,10 +799,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/truncated-normal.md": {"boxes": boxes, "box-moments": box_moments},
 }
-
-
-def _opponents(name: str) -> list[Run]:
-    return [run for run in rows(name) if run["model"] != "tggm"]
 
 
 def fill(page: str, name: str) -> str:

@@ -10,6 +10,11 @@ SMALLEST = 1e-15  # smallest probability of a label, so that one row cannot make
 Figures = dict[str, float]
 
 
+def rms(error: Any) -> float:
+    """Return the root of the mean square."""
+    return float(np.sqrt(np.mean(error**2)))
+
+
 def distribution(dist: Any, y: np.ndarray) -> Figures:
     """Score a predictive distribution: RMSE, log-likelihood, CRPS, and coverage of central intervals.
 
@@ -20,7 +25,7 @@ def distribution(dist: Any, y: np.ndarray) -> Figures:
     low = high - np.exp(dist.logpmf(y)) if hasattr(dist, "logpmf") else high
     pit = dist.pit(y) if hasattr(dist, "pit") else high
     found = {
-        "rmse": float(np.sqrt(np.mean((y - dist.mean()) ** 2))),
+        "rmse": rms(y - dist.mean()),
         "ll": float(dist.logpdf(y).mean()),
         "crps": float(dist.crps(y).mean()),
     }

@@ -57,7 +57,7 @@ def test_pages_show_the_stored_results(name):
 
 def test_every_results_file_is_on_a_page():
     text = "".join((store.ROOT / name).read_text() for name in render.BLOCKS)
-    for path in [*store.RESULTS.glob("*.json"), *store.BENCHMARKS.glob("*.json")]:
+    for path in [*store.RESULTS.rglob("*.json"), *store.BENCHMARKS.glob("*.json")]:
         command = store.read(path)["command"]
         assert command in text or path.stem == "table2_rates", path.name
 
@@ -69,6 +69,17 @@ def test_scores_of_gaussian_predictions(rng):
     assert abs(found["ll"] + 0.5 * np.log(2 * np.pi * np.e * 4)) < 0.05
     assert abs(found["crps"] - 2 / np.sqrt(np.pi)) < 0.05  # Gneiting and Raftery (2007): σ / √π in the mean
     assert abs(found["cover90"] - 0.9) < 0.02
+
+
+def test_scores_of_samples_and_of_frequencies(rng):
+    train, y = rng.normal(size=30), rng.normal(size=5)
+    near, apart = np.abs(train[:, None] - y).mean(), np.abs(train[:, None] - train)
+    assert scores.climatology(train, y) == pytest.approx(near - apart.mean() / 2)
+    found = scores.Samples(np.tile(train, (5, 1))).crps(y).mean()
+    assert found == pytest.approx(near - apart.sum() / (30 * 29) / 2)  # unbiased: no draw with itself
+    assert scores.frequencies(np.array(["a", "a", "b"]), np.array(["a", "b"])) == pytest.approx(
+        np.log(2 / 9) / 2
+    )
 
 
 def test_scores_of_class_probabilities():

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import arena
 import datasets
 from datasets import DatasetError, load_mnist, load_uci
-from opponents import OPPONENTS, fit_and_score
+from learners import LEARNERS
+from scores import climatology, distribution, labels
 
 import tables
 from tables import RAW_TABLES, TABLES
@@ -81,23 +84,34 @@ def test_generated_tables_depend_only_on_the_split():
     assert 0.02 < (RAW_TABLES["rare"].raw(0).y_train == "fraud").mean() < 0.06
 
 
-@pytest.mark.parametrize("model", ["mean", "ridge", "hgb", "gp"])
-def test_opponents_predict_a_mean_and_a_width(model):
-    split = TABLES["friedman1"].split(0)
-    split = split._replace(X_train=split.X_train[:80], y_train=split.y_train[:80])
-    found = fit_and_score(model, split, "regression", 0)
-    assert found["rmse"] < 6
+@pytest.mark.filterwarnings("ignore:The optimal value")  # of a length scale of an irrelevant column
+@pytest.mark.parametrize("learner", ["linear", "hgb", "gp"])
+def test_learners_return_a_law_or_probabilities(learner):
+    X, y, X_test, y_test = TABLES["friedman1"].split(0)
+    found = distribution(LEARNERS[learner].regression(X[:80], y[:80], 0)(X_test), y_test)
+    assert found["crps"] < climatology(y, y_test)
     assert 0.5 < found["cover90"] <= 1
-    if OPPONENTS[model].classification:
-        classes = split._replace(y_train=split.y_train > 14, y_test=split.y_test > 14)
-        assert fit_and_score(model, classes, "classification", 0)["error"] < 0.6
+    if LEARNERS[learner].classification:
+        probability = LEARNERS[learner].classification(X[:80], y[:80] > 14, 0)(X_test)
+        assert labels(y_test > 14, np.array([False, True]), probability)["error"] < 0.4
 
 
-@pytest.mark.parametrize("model", ["ridge", "hgb"])
-def test_opponents_take_words_and_gaps(model):
-    split = RAW_TABLES["medical"].raw(0)
-    split = split._replace(X_train=split.X_train[:300], y_train=split.y_train[:300])
-    assert fit_and_score(model, split, "regression", 0)["rmse"] < split.y_test.std()
+@pytest.mark.parametrize("learner", ["linear", "hgb", "gp"])
+def test_the_arena_measures_tables_with_words_and_gaps(learner):
+    found = arena.work(learner, "medical", 0)
+    if learner == "gp":
+        assert "more than 2000 rows" in found["failed"]
+    else:
+        assert 0 < found["skill"] < 1
+        assert {"fit_s", "predict_s", "crps", "rmse", "cover50", "unique"} <= found.keys()
+
+
+def test_the_arena_starts_cheap_runs_first_and_limits_slow_ones():
+    tasks = arena.plan(["linear", "ngboost", "gp"], ["wide", "kin40k", "digits"], 5)
+    assert tasks[0] == ("linear", "wide", 0)
+    assert [task[1:] for task in tasks if task[0] == "ngboost" and task[1] == "kin40k"] == [("kin40k", 0)]
+    assert {task[1] for task in tasks if task[0] == "gp"} == {"wide"}  # few rows, and no classifier
+    assert sum(task[:2] == ("linear", "kin40k") for task in tasks) == 3
 
 
 @real_data
