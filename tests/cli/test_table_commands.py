@@ -286,8 +286,8 @@ def test_precision_is_that_of_the_rarer_class_or_of_a_given_one(folder, capsys):
         want = metrics.average_precision_score(y == name, p[:, model.classes_ == name])
         assert facts["figures"]["model"]["average_precision"] == pytest.approx(want)
         assert facts["positive"] == name
-        assert f"average precision of {name} " in answer(capsys, "evaluate", *files, *words)
-    assert f"average precision of {rare} " in answer(capsys, "info", files[0])
+        assert f"average precision of class {name} " in answer(capsys, "evaluate", *files, *words)
+    assert f"average precision of class {rare} " in answer(capsys, "info", files[0])
     assert "must be cheap or expensive; got 'dear'" in complaint(
         capsys, "evaluate", *files, "--positive", "dear"
     )

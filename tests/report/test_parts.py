@@ -126,11 +126,12 @@ def test_drift_warnings_name_shifted_columns_and_count_extreme_rows():
         "8 of 400 rows have a value more than ten standard deviations from the mean of the training rows; "
         + REMEDY
     ]
+    assert drift_warnings(model, X, ["a", "b = rare word", "c"]) == []
 
 
 def test_scores_are_shown_with_their_digits_and_classes():
     assert [shown("r2", value) for value in (0.6464, -0.0002669)] == ["0.646", "0.000"]
-    assert title("average_precision", "fraud") == "average precision of fraud"
+    assert title("average_precision", "fraud") == "average precision of class fraud"
     text = figures_table({"model": {"rmse": 1.5, "r2": 0.6464}})
     assert text.endswith("(lower is better: RMSE; higher is better: R²)")
 

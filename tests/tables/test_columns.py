@@ -117,11 +117,11 @@ def test_rare_unknown_and_missing_categories():
     assert how.columns_ == (Category("c", ("a", "b"), other=True, missing=True),)
     got, notes = encode(how, table(c=["a", "new", None, "b"]))
     np.testing.assert_array_equal(got, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 1, 0, 0]])
-    assert "1 row with rare or unknown categories ('new'), taken together as other" in notes[0].text
-    assert "a category of their own" in notes[1].text
+    assert "1 row with rare or unknown categories ('new'), counted as 'other'" in notes[0].text
+    assert "counted as 'missing'" in notes[1].text
     got, notes = encode(fit(table(c=["a", "b"] * 5)), table(c=["b", "new", None]))
     np.testing.assert_array_equal(got, [[0, 1], [0, 0], [0, 0]])
-    assert "taken as unknown" in notes[0].text
+    assert "treated as unknown" in notes[0].text
     assert "training rows had no gaps" in notes[1].text
 
 

@@ -237,8 +237,8 @@ def explained(inputs: Inputs, row: int | None) -> tuple[Columns, str]:
         found |= {"importance": worth.mean[place], "error": np.nan_to_num(worth.error[place])}
     found = {key: values[np.argsort(-np.abs(sizes), kind="stable")] for key, values in found.items()}
     lines = [[f"{x:.4g}" if isinstance(x, float) else str(x) for x in line] for line in table_rows(found)]
-    of = f"probability of its predicted class of {name!r}" if inputs.stored.target.is_class else repr(name)
-    text = f"average size of contributions to {of}, {len(some)} rows"
+    of = f"the probability of the predicted class ({name!r})" if inputs.stored.target.is_class else repr(name)
+    text = f"average size of contributions to {of} over {len(some)} rows"
     if row is not None:
         text = f"row {row}: {base:.4g} on average, {base + sizes.sum():.4g} predicted for {of}"
     return found, f"{text}\n\n{aligned([list(found), *lines])}\n"

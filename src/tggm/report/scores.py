@@ -34,7 +34,7 @@ REMEDY = "recalibrate the model if its means are still right; otherwise fit agai
 
 def title(key: str, positive: str = "") -> str:
     """Return the name of a measure, with the class that it belongs to."""
-    return MEASURES[key][0] + f" of {positive}" * (key in OF_A_CLASS and bool(positive))
+    return MEASURES[key][0] + f" of class {positive}" * (key in OF_A_CLASS and bool(positive))
 
 
 def coverage(dist: Any, y: ArrayLike, levels: tuple[float, ...] = LEVELS) -> list[tuple[float, float, float]]:
@@ -150,7 +150,8 @@ def drift_warnings(model: Any, X: Floats, names: Sequence[str]) -> list[str]:
         first = moved[np.argsort(-np.abs(mean[moved]))][:MENTIONED]
         texts = [_moved(names[j], float(mean[j])) for j in first]
         found.append(", ".join(texts) + ", ..." * (len(moved) > len(first)))
-    far = (np.abs(Z) > FAR).any(1)
+    plain = [not (" = " in name or name.endswith(" is missing")) for name in names]  # no indicators
+    far = (np.abs(Z[:, plain]) > FAR).any(1)
     if far.mean() > SHARE:
         far_from = "ten standard deviations from the mean of the training rows"
         found.append(f"{int(far.sum())} of {len(Z)} rows have a value more than {far_from}")

@@ -175,7 +175,7 @@ class _Words(Column):
         unknown, known = code == len(self.levels), code < len(self.levels)
         if unknown.any():
             shown = _shown(dict.fromkeys(table.words(self.name)[unknown].tolist()))
-            taken = "taken together as other" if rare else "taken as unknown"
+            taken = "counted as 'other'" if rare else "treated as unknown"
             text = f"{self.name}: {_count(unknown)} with rare or unknown categories ({shown}), {taken}"
             doubtful = bool(unknown.sum() >= MANY_ROWS and not known.any())
             more = f"; no row has a known one ({_shown(self.levels)})" if doubtful else ""
@@ -209,7 +209,7 @@ class Category(_Words):
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
         code, size = self._codes(table, notes, self.other, self.missing), len(self.levels)
         if self.missing and (gaps := code == size + 1).any():
-            notes.append(Note(f"{self.name}: {_count(gaps)} without a value, a category of their own", False))
+            notes.append(Note(f"{self.name}: {_count(gaps)} without a value, counted as 'missing'", False))
         indicators = np.eye(size + 2)[:, [*range(size), *[size] * self.other, *[size + 1] * self.missing]]
         return indicators[code]
 
