@@ -96,6 +96,12 @@ def test_cycles_of_300_steps_triple_and_end_by_held_out_scores():
     assert_allclose(gains, [0.02, 0.02, 0.1])
 
 
+@pytest.mark.parametrize(("columns", "rows", "decay"), [(10, 100, 0.1), (116, 200, 30.0), (116, 2000, 3.0)])
+def test_weight_decay_of_a_regressor_falls_with_rows(columns, rows, decay):
+    found = program(TGGMRegressor(hidden=1, features=None), rows, columns)
+    assert_allclose(found.hyper.weight_decay, decay, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("columns", "sparse", "units", "linear", "features", "decay"),
     [

@@ -24,6 +24,7 @@ LARGE = 16_384  # rows from which mini-batches are larger
 SLOW = 40_000  # rows from which the gain required for another cycle grows, in proportion to its seconds
 MOST_PERIODIC = 200  # columns up to which features="auto" is "periodic"
 MOST_DEEP = 100  # outputs or classes up to which hidden="auto" has two layers
+WIDE_ROWS = 200  # training rows from which the weight decay of wide tables falls
 SPARSE_DECAY = 0.2  # factor of the weight decay of sparse tables
 CLIP = 10.0  # largest norm of a gradient
 CAPACITY = 1024  # most epochs in a chunk
@@ -39,7 +40,7 @@ class Task:
     s0: float  # the gauge σ0²
     units: int  # in each hidden layer
     average: float  # decay of the running average of the parameters
-    decay: Callable[[int], float]  # weight decay, by the number of inputs
+    decay: Callable[[int, int], float]  # weight decay, by the numbers of inputs and rows
     cycle_rate: Callable[[int], float]  # factor of the learning rate, by the number of rows
     batch: int  # largest mini-batch of a large table
     gain: float  # nats per row that a cycle must gain to be followed by one three times as long
@@ -51,13 +52,13 @@ class Task:
 
 REGRESSION = Task(
     "regression", Gaussian, s0=GAUGE["regression"], units=50, average=0.98,
-    decay=lambda d: max(0.1, 0.3 * (d - NARROW)),
+    decay=lambda d, rows: max(0.1, 0.3 * (d - NARROW) * min(1.0, WIDE_ROWS / rows)),
     cycle_rate=lambda rows: float(np.clip(np.sqrt(4096 / rows), 0.5, 1.0)),
     batch=256, gain=0.02, fall=1.0, last=1.0,
 )  # fmt: skip
 CLASSIFICATION = Task(
     "classification", Probit, s0=GAUGE["classification"], units=100, average=0.999,
-    decay=lambda d: d / 40, cycle_rate=lambda rows: 1.0, batch=512,
+    decay=lambda d, rows: d / 40, cycle_rate=lambda rows: 1.0, batch=512,
     gain=0.01, fall=0.25, share=0.05, least=0.001,
 )  # fmt: skip
 
@@ -175,7 +176,7 @@ class Settings:
             deadline = self.started + self.time_budget / (2 if blocks.partial else 1)
         decay, optimizer = self.weight_decay, self.optimizer
         if decay is None:
-            decay = task.decay(data.X.shape[1]) * (SPARSE_DECAY if data.sparse else 1.0)
+            decay = task.decay(data.X.shape[1], rows) * (SPARSE_DECAY if data.sparse else 1.0)
         if optimizer == "auto":
             optimizer = "muon" if rows >= LEAST_MUON else "adam"
         layout, capacity = Layout.of(model, axes=1), CAPACITY if blocks.only is not None else 1

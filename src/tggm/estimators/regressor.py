@@ -75,7 +75,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         the time for pooling is left. At least one epoch is trained.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
-        "auto" is 0.3 (n_features − 16), at least 0.1.
+        "auto" is 0.3 (n_features − 16) min(1, 200 / rows), at least 0.1.
     cv : float, int or splitter, default 0.1
         Which rows members hold out for early stopping, pooling and calibration. A float is the fraction that
         each member holds out at random; of four or more members, several share these. An integer is a number
