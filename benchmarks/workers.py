@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from datasets import load_uci
 from store import BENCHMARKS, complete, options, some
+
+from tables import TABLES, Split
 
 DATASETS, BACKENDS = ("protein", "kin40k", "concrete"), ("default", "dask", "loky")
 CORES = 2
@@ -51,12 +54,15 @@ def fits(dataset: str, backend: str, workers: int) -> dict[str, Any]:
     """Fit twice in this process."""
     os.environ["NPROC"] = os.environ["PJRT_NPROC"] = str(CORES if backend != "loky" or workers > 1 else 1)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(os.environ["NPROC"])])
-    from fit import parts
     from joblib import parallel_config
 
     from tggm import TGGMRegressor
 
-    split, _ = parts(dataset, frames=False)
+    split = TABLES[dataset].split(0) if dataset in TABLES else None
+    if split is None:
+        data = load_uci(dataset)
+        train, test = data.splits[0]
+        split = Split(data.X[train], data.y[train], data.X[test], data.y[test])
     model = TGGMRegressor(n_jobs=None if backend == "default" else workers, random_state=0)
     figures: dict[str, Any] = {"rows": len(split.y_train)}
     with parallel_config(backend="loky" if backend == "default" else backend):
