@@ -127,6 +127,23 @@ def digits(ax: Any, v: SimpleNamespace) -> None:
     ax.spines[:].set_visible(False)
 
 
+def claims(ax: Any, v: SimpleNamespace) -> None:
+    for name, third, colour in zip(("low", "middle", "high"), v.thirds, (GREY, BLUE, ORANGE), strict=True):
+        seen = (v.paid[third, None] > v.amounts).mean(0)
+        ax.plot(v.amounts, v.above[third].mean(0), color=colour, label=f"{name} risk, predicted")
+        ax.plot(v.amounts, seen, "o", color=colour, markersize=3, label="observed")
+    ax.set_xscale("symlog", linthresh=20)
+    ax.set(xlabel="amount", ylabel="P(claims > amount)", ylim=(0, None))
+
+
+def survival(ax: Any, v: SimpleNamespace) -> None:
+    for name, third, colour in zip(("high", "middle", "low"), v.thirds, (ORANGE, BLUE, GREY), strict=True):
+        ax.plot(v.times, v.survival[third].mean(0), color=colour, label=f"{name} risk, predicted")
+        ax.step(v.times, v.kaplan_meier(v.truth[third], v.times), ":", where="post", color=colour)
+    ax.plot([], [], ":", color="black", label="Kaplan-Meier")
+    ax.set(xlabel="time", ylabel="S(t)", ylim=(0, 1))
+
+
 def _band(ax: Any, x: Any, mean: Any, var: Any, colour: str, label: str) -> None:
     width = 2 * np.sqrt(var)
     ax.fill_between(x, mean - width, mean + width, color=colour, alpha=0.25, linewidth=0)
@@ -146,6 +163,8 @@ PICTURES: dict[str, Callable[[Any, SimpleNamespace], None]] = {
         unsupervised,
         digits,
         skew_normal,
+        claims,
+        survival,
     )
 }
 

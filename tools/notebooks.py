@@ -19,6 +19,7 @@ FOLDER = ROOT / "examples" / "notebooks"
 SCRIPTS = (
     "bounded_rates",
     "censored_regression",
+    "claims",
     "deep_undirected",
     "digits",
     "missing_targets",
@@ -26,6 +27,7 @@ SCRIPTS = (
     "rounded_targets",
     "shallow_regression",
     "skew_normal",
+    "survival",
     "unsupervised",
 )
 PAGES = ("tutorial",)

@@ -132,6 +132,8 @@ def test_the_logarithm_is_chosen_for_a_long_tail_above_zero(unit):
     found = log_of(X, unit * np.maximum(np.exp(2 * z) - 1, 0.0))
     assert isinstance(found, LogTransform)
     assert 0 < found.shift < 100 * unit
+    tail = np.where(z == z.max(), 1e4, np.maximum(np.exp(2 * z) - 1, 0.0))  # one value gains 10⁴ nats
+    assert log_of(X, unit * tail) is not None
 
 
 def test_tobit_scores_are_log_likelihoods_of_the_target():

@@ -21,6 +21,7 @@ LONG_TAIL = 8.0  # robust deviations from the median; the logarithm needs a targ
 # of the logarithm of targets with a lower limit, in medians of the distance to it
 SHIFTS = (0.03, 0.3, 1.0, 3.0)
 LEAST_GAIN, ERRORS = 0.02, 3.0  # nats per row, and standard errors, by which such a logarithm must be better
+MOST_GAIN = 5.0  # of one row: a single value far in the tail would decide, or its standard error prevent it
 OUTSIDE = 3.0  # expected held-out rows beyond a bound, from which it is used: e⁻³ is the chance of none
 FINE = 0.05  # steps, in standard deviations, below which a lattice is not used
 _PENALTY = 1.0  # on squared coefficients of standardised columns
@@ -135,8 +136,9 @@ def shifted_log(X: Floats, y: Floats, side: Floats | None, lower: float) -> LogT
         if y.min() > -transform.shift:
             tried.append(transform)
             scores.append(tobit_scores(X, y, side, transform))
-    best = int(np.argmax([score.mean() for score in scores]))
-    gain = scores[best] - scores[0]
+    gains = np.clip(np.stack(scores) - scores[0], -MOST_GAIN, MOST_GAIN)
+    best = int(np.argmax(gains.mean(1)))
+    gain = gains[best]
     enough = gain.mean() > max(LEAST_GAIN, ERRORS * gain.std() / np.sqrt(len(y)))
     return tried[best] if enough else None
 
