@@ -10,7 +10,7 @@ def draw_patients(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw four columns, and a structured array of event and time, as scikit-survival has it."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, 4))
-    time = np.exp(1.5 + np.abs(X[:, 0]) - 0.8 * X[:, 1] + 0.6 * rng.standard_normal(rows))
+    time = np.exp(1.8 + 0.5 * X[:, 0] - 0.8 * X[:, 1] + 0.6 * rng.standard_normal(rows))
     end = rng.uniform(1, 8, rows)  # of the study
     y = [*zip(time <= end, np.minimum(time, end), strict=True)]
     return X, np.array(y, [("event", bool), ("time", float)])
