@@ -138,6 +138,20 @@ def test_digits():
 
 
 @pytest.mark.slow
+def test_claims():
+    error, below = load("claims").main()
+    assert error < 0.05  # of P(claims > amount), in each third of the policies
+    assert abs(below - 0.95) < 0.015
+
+
+@pytest.mark.slow
+def test_survival():
+    error, order = load("survival").main()
+    assert error < 0.1  # 21 % of the rows have a known end after the middle of the times
+    assert order > 0.84  # with the true scale 0.87
+
+
+@pytest.mark.slow
 def test_rounded_targets():
     slope, noise = load("rounded_targets").main()
     assert slope < 0.02

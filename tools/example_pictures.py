@@ -2,7 +2,7 @@
 
     python tools/example_pictures.py [NAME ...]
 
-Writes docs/images/example_NAME.png.
+Writes docs/images/example_NAME.png, and docs/images/targets.png for docs/targets.md.
 """
 
 import runpy
@@ -17,6 +17,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from notebooks import ROOT, from_script
 from scipy.stats import skewnorm
+
+from tggm import TGGMRegressor
 
 IMAGES = ROOT / "docs" / "images"
 BLUE, ORANGE, GREY = "#1f4e9e", "#d9721a", "#8a8a8a"
@@ -131,7 +133,8 @@ def claims(ax: Any, v: SimpleNamespace) -> None:
     for name, third, colour in zip(("low", "middle", "high"), v.thirds, (GREY, BLUE, ORANGE), strict=True):
         seen = (v.paid[third, None] > v.amounts).mean(0)
         ax.plot(v.amounts, v.above[third].mean(0), color=colour, label=f"{name} risk, predicted")
-        ax.plot(v.amounts, seen, "o", color=colour, markersize=3, label="observed")
+        ax.plot(v.amounts, seen, "o", color=colour, markersize=3)
+    ax.plot([], [], "o", color="black", markersize=3, label="observed")
     ax.set_xscale("symlog", linthresh=20)
     ax.set(xlabel="amount", ylabel="P(claims > amount)", ylim=(0, None))
 
@@ -177,8 +180,51 @@ def classification() -> bytes:
         return (Path(folder) / "classification.png").read_bytes()
 
 
+def targets() -> Figure:
+    """Draw intervals, an atom, a lattice and the PIT of targets with limits and steps."""
+    rng, grid = np.random.default_rng(0), np.linspace(-3, 3, 121)[:, None]
+    x = rng.uniform(-3, 3, (3000, 1))
+    latent = np.sin(1.5 * x[:, 0]) + 0.6 * x[:, 0] + 0.7 * rng.standard_normal(len(x))
+    rain, grade, fit = np.maximum(latent, 0), np.clip(np.round(3 + latent), 1, 5), slice(1000)
+    settings: Any = {"hidden": (20, 20), "n_members": 4, "random_state": 0}
+    smooth = TGGMRegressor(**settings, support=None).fit(x[fit], rain[fit])
+    model = TGGMRegressor(**settings).fit(x[fit], rain[fit])
+    graded = TGGMRegressor(**settings, support=(1, 5, 1)).fit(x[fit], grade[fit])
+    figure = Figure(figsize=(11, 6.4), layout="constrained")
+    (left, right), (below, last) = figure.subplots(2, 2)
+    left.plot(x[fit, 0], rain[fit], ".", color=GREY, markersize=2, label="rows")
+    left.fill_between(
+        grid[:, 0], *model.predict_interval(grid, 0.9), color=BLUE, alpha=0.25, label="with limit"
+    )
+    for end in smooth.predict_interval(grid, 0.9):
+        left.plot(grid[:, 0], end, "--", color=ORANGE)
+    left.plot([], [], "--", color=ORANGE, label="smooth")
+    left.set(title="90 % intervals", xlabel="x", ylabel="rain")
+    y = np.linspace(0.005, 4, 200)
+    for k, (at, colour) in enumerate(((-1.5, ORANGE), (0.0, BLUE), (1.0, GREY))):
+        law = model.predict_dist([[at]])
+        right.plot(y, np.exp(law.logpdf(y[None])[0]), color=colour)
+        right.plot([0, 0], [0, np.exp(law.logpmf(0.0)[0])], color=colour, linewidth=3, solid_capstyle="butt")
+        right.plot(0, np.exp(law.logpmf(0.0)[0]), "o", color=colour, label=f"x = {at:g}")
+        p = np.exp(graded.predict_dist([[at]]).logpmf(np.arange(1.0, 6.0)[None])[0])
+        below.bar(np.arange(5) + 0.84 + 0.16 * k, p, 0.15, color=colour, label=f"x = {at:g}")
+    right.set(title="probability of 0 (dot) and density", xlabel="rain", xlim=(-0.15, 4))
+    below.set(title="probabilities of grades", xlabel="grade")
+    for name, each, colour in (("with limit", model, BLUE), ("smooth", smooth, ORANGE)):
+        pit = each.predict_dist(x[1000:]).pit(rain[1000:])
+        last.hist(pit, 20, range=(0, 1), density=True, histtype="step", color=colour, label=name)
+    last.axhline(1, color=GREY, linewidth=0.8)
+    last.set(title="randomised PIT of 2,000 new rows", xlabel="P(Y ≤ y)", ylabel="density")
+    for ax in (left, right, below, last):
+        ax.legend(frameon=False, fontsize=8)
+    return figure
+
+
 def main(names: list[str]) -> None:
-    for name in names or [*PICTURES, "classification"]:
+    for name in names or [*PICTURES, "classification", "targets"]:
+        if name == "targets":
+            targets().savefig(IMAGES / "targets.png", dpi=100)
+            continue
         target = IMAGES / f"example_{name}.png"
         if name == "classification":
             target.write_bytes(classification())
