@@ -27,16 +27,8 @@ def house(number: int, rng: np.random.Generator) -> list[object]:
     worth += 25 * (garden == "yes") + 30 * (heating == "heat pump") - 20 * (heating == "oil")
     price = worth * np.exp(0.12 * rng.normal())
     shown_area = "" if rng.random() < 0.08 else round(area)
-    return [
-        number,
-        shown_area,
-        rooms,
-        built,
-        "" if rng.random() < 0.05 else heating,
-        garden,
-        town,
-        round(price),
-    ]
+    known = "" if rng.random() < 0.05 else heating
+    return [number, shown_area, rooms, built, known, garden, town, round(price)]
 
 
 def main() -> None:

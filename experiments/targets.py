@@ -89,7 +89,8 @@ def cents(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 COUNTS, SCALES, ZEROS = (counts, overdispersed, inflated), (rates, capped, cents), (claims, spending, rain)
 GENERATED = {f.__name__: f for f in (*ZEROS, *COUNTS, *SCALES, grades)}
 NAMES = [*GENERATED, "wine", "boston"]
-QUANTILES = [n for n in NAMES if n not in ("grades", "wine")]
+GRADED = ["grades", "wine"]
+QUANTILES = [n for n in NAMES if n not in GRADED]
 
 
 def rows_of(name: str, split: int) -> tuple[Pair, Pair]:
@@ -195,15 +196,11 @@ OTHERS: dict[str, tuple[str, Callable[..., Any], list[str]]] = {
     "lightgbm tweedie": ("lightgbm", lightgbm_tweedie, [f.__name__ for f in ZEROS]),
     "ngboost poisson": ("ngboost", partial(ngboost, "Poisson"), [f.__name__ for f in COUNTS]),
     "ngboost lognormal": ("ngboost", partial(ngboost, "LogNormal"), ["capped", "cents", "boston"]),
-    "ngboost normal": (
-        "ngboost",
-        partial(ngboost, "Normal"),
-        ["rates", "capped", "grades", "wine", "boston"],
-    ),
+    "ngboost normal": ("ngboost", partial(ngboost, "Normal"), ["rates", "capped", *GRADED, "boston"]),
     "statsmodels zip": ("statsmodels", partial(statsmodels_counts, "zip"), [f.__name__ for f in COUNTS]),
     "statsmodels nb": ("statsmodels", partial(statsmodels_counts, "nb"), [f.__name__ for f in COUNTS]),
-    "ordinal logit": ("statsmodels", ordinal, ["grades", "wine"]),
-    "tggm classifier": ("tggm", classifier, ["grades", "wine"]),
+    "ordinal logit": ("statsmodels", ordinal, GRADED),
+    "tggm classifier": ("tggm", classifier, GRADED),
 }
 METHODS = ["tggm", "smooth", *OTHERS]
 

@@ -82,12 +82,6 @@ def test_skew_normal():
     assert load("skew_normal").main() < 1e-10
 
 
-def test_bounded_rates():
-    slope, noise = load("bounded_rates").main()
-    assert slope < 0.02  # a fifth of the error of limits as values
-    assert noise < 0.03
-
-
 @pytest.mark.slow
 def test_shallow_regression():
     error, log_density = load("shallow_regression").main()

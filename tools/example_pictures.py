@@ -84,17 +84,6 @@ def rounded_targets(ax: Any, v: SimpleNamespace) -> None:
     ax.set(xlabel="x", ylabel="y")
 
 
-def bounded_rates(ax: Any, v: SimpleNamespace) -> None:
-    ends, bias = np.array([-1.0, 1.0]), v.graph.parameters["bias"]["y"].item()
-    ax.plot(v.x[:, 0], v.y, ".", color=GREY, markersize=3, label="rates")
-    ax.plot(ends, v.slope * ends + bias, color=BLUE, label="graph")
-    ax.plot(
-        ends, np.polyval(np.polyfit(v.x[:, 0], v.y, 1), ends), color=ORANGE, label="limits taken for values"
-    )
-    ax.plot(ends, 0.6 * ends + 0.5, "--", color=GREY, label="truth")
-    ax.set(xlabel="x", ylabel="rate")
-
-
 def missing_targets(ax: Any, v: SimpleNamespace) -> None:
     y = np.linspace(-0.5, 2.5, 200)
     for label, mean, var, colour in (
@@ -153,23 +142,11 @@ def _band(ax: Any, x: Any, mean: Any, var: Any, colour: str, label: str) -> None
     ax.plot(x, mean, color=colour, label=label)
 
 
-PICTURES: dict[str, Callable[[Any, SimpleNamespace], None]] = {
-    draw.__name__: draw
-    for draw in (
-        shallow_regression,
-        deep_undirected,
-        censored_regression,
-        ordinal_regression,
-        rounded_targets,
-        bounded_rates,
-        missing_targets,
-        unsupervised,
-        digits,
-        skew_normal,
-        claims,
-        survival,
-    )
-}
+DRAWN = (
+    shallow_regression, deep_undirected, censored_regression, ordinal_regression, rounded_targets,
+    missing_targets, unsupervised, digits, skew_normal, claims, survival,
+)  # fmt: skip
+PICTURES: dict[str, Callable[[Any, SimpleNamespace], None]] = {draw.__name__: draw for draw in DRAWN}
 
 
 def classification() -> bytes:
@@ -185,35 +162,27 @@ def targets() -> Figure:
     rng, grid = np.random.default_rng(0), np.linspace(-3, 3, 121)[:, None]
     x = rng.uniform(-3, 3, (3000, 1))
     latent = np.sin(1.5 * x[:, 0]) + 0.6 * x[:, 0] + 0.7 * rng.standard_normal(len(x))
-    rain, grade, fit = np.maximum(latent, 0), np.clip(np.round(3 + latent), 1, 5), slice(1000)
-    settings: Any = {"hidden": (20, 20), "n_members": 4, "random_state": 0}
-    smooth = TGGMRegressor(**settings, support=None).fit(x[fit], rain[fit])
-    model = TGGMRegressor(**settings).fit(x[fit], rain[fit])
-    graded = TGGMRegressor(**settings, support=(1, 5, 1)).fit(x[fit], grade[fit])
+    rain, grade = np.maximum(latent, 0), np.clip(np.round(3 + latent), 1, 5)
+    fit = [TGGMRegressor((20, 20), n_members=4, random_state=0, support=s) for s in ("auto", None, (1, 5, 1))]
+    model, smooth, graded = (m.fit(x[:1000], y[:1000]) for m, y in zip(fit, (rain, rain, grade), strict=True))
     figure = Figure(figsize=(11, 6.4), layout="constrained")
-    (left, right), (below, last) = figure.subplots(2, 2)
-    left.plot(x[fit, 0], rain[fit], ".", color=GREY, markersize=2, label="rows")
-    left.fill_between(
-        grid[:, 0], *model.predict_interval(grid, 0.9), color=BLUE, alpha=0.25, label="with limit"
-    )
-    for end in smooth.predict_interval(grid, 0.9):
-        left.plot(grid[:, 0], end, "--", color=ORANGE)
-    left.plot([], [], "--", color=ORANGE, label="smooth")
+    left, right, below, last = figure.subplots(2, 2).flat
+    left.plot(x[:1000, 0], rain[:1000], ".", color=GREY, markersize=2, label="rows")
+    left.fill_between(grid[:, 0], *model.predict_interval(grid, 0.9), color=BLUE, alpha=0.25, label="limit")
+    ends = np.stack(smooth.predict_interval(grid, 0.9), axis=1)
+    left.plot(grid[:, 0], ends, "--", color=ORANGE, label=["smooth", None])
     left.set(title="90 % intervals", xlabel="x", ylabel="rain")
-    y = np.linspace(0.005, 4, 200)
+    y, grades = np.linspace(0.005, 4, 200), np.arange(1.0, 6.0)
     for k, (at, colour) in enumerate(((-1.5, ORANGE), (0.0, BLUE), (1.0, GREY))):
-        law = model.predict_dist([[at]])
+        law, label = model.predict_dist([[at]]), f"x = {at:g}"
         right.plot(y, np.exp(law.logpdf(y[None])[0]), color=colour)
-        right.plot([0, 0], [0, np.exp(law.logpmf(0.0)[0])], color=colour, linewidth=3, solid_capstyle="butt")
-        right.plot(0, np.exp(law.logpmf(0.0)[0]), "o", color=colour, label=f"x = {at:g}")
-        p = np.exp(graded.predict_dist([[at]]).logpmf(np.arange(1.0, 6.0)[None])[0])
-        below.bar(np.arange(5) + 0.84 + 0.16 * k, p, 0.15, color=colour, label=f"x = {at:g}")
+        right.plot([0, 0], [0, np.exp(law.logpmf(0.0)[0])], "o-", color=colour, linewidth=3, label=label)
+        p = np.exp(graded.predict_dist([[at]]).logpmf(grades[None])[0])
+        below.bar(grades + 0.16 * (k - 1), p, 0.15, color=colour, label=label)
     right.set(title="probability of 0 (dot) and density", xlabel="rain", xlim=(-0.15, 4))
     below.set(title="probabilities of grades", xlabel="grade")
-    for name, each, colour in (("with limit", model, BLUE), ("smooth", smooth, ORANGE)):
-        pit = each.predict_dist(x[1000:]).pit(rain[1000:])
-        last.hist(pit, 20, range=(0, 1), density=True, histtype="step", color=colour, label=name)
-    last.axhline(1, color=GREY, linewidth=0.8)
+    pits = [m.predict_dist(x[1000:]).pit(rain[1000:]) for m in (model, smooth)]
+    last.hist(pits, 20, density=True, histtype="step", color=[BLUE, ORANGE], label=["limit", "smooth"])
     last.set(title="randomised PIT of 2,000 new rows", xlabel="P(Y ≤ y)", ylabel="density")
     for ax in (left, right, below, last):
         ax.legend(frameon=False, fontsize=8)

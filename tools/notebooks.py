@@ -17,19 +17,9 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "notebooks"
 SCRIPTS = (
-    "bounded_rates",
-    "censored_regression",
-    "claims",
-    "deep_undirected",
-    "digits",
-    "missing_targets",
-    "ordinal_regression",
-    "rounded_targets",
-    "shallow_regression",
-    "skew_normal",
-    "survival",
-    "unsupervised",
-)
+    "censored_regression", "claims", "deep_undirected", "digits", "missing_targets", "ordinal_regression",
+    "rounded_targets", "shallow_regression", "skew_normal", "survival", "unsupervised",
+)  # fmt: skip
 PAGES = ("tutorial",)
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
