@@ -116,11 +116,8 @@ def plan(learners: list[str], tables: list[str], splits: int) -> list[tuple[str,
             variant = learner.startswith("tggm-") and learner not in OURS
             if variant or known.pace > (4 if table in BIG else 8):
                 most = 1
-            if (
-                getattr(known, task)
-                and not (table in UCI and variant)
-                and not (table in BIG and known.largest < 1e4)
-            ):
+            skipped = (variant and table in UCI) or (known.largest < 1e4 and table in BIG)
+            if getattr(known, task) and not skipped:
                 tasks += [(learner, table, k) for k in range(min(most, count))]
     order = {}
     for task in tasks:

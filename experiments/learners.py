@@ -270,7 +270,7 @@ LEARNERS = {
         frames=True, pace=5,
     ),
     "catboost-early": Learner(
-        "CatBoost, stopped early", "the same, ended after 50 trees without gain on a held-out fifth",
+        "CatBoost, stopped early", "as CatBoost, ended after 50 trees without gain on a held-out fifth",
         partial(_catboost_variance, True), partial(_catboost_classes, True), "catboost", frames=True,
     ),
     "catboost-quantiles": Learner(

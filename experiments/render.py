@@ -204,21 +204,18 @@ def standings(task: str) -> str:
     """Compare every opponent with the default; those that win on most tables are first."""
     lines = []
     for name in opponents(task):
-        both = duel(name, task)
-        theirs, ours = np.array([*both.values()]).T
+        theirs, ours = np.array([*duel(name, task).values()]).T
         value, error = mean_error(ours - theirs)
-        times = np.exp(np.log([*duel(name, task, "total_s").values()]).mean(0))
-        won = sum(theirs > ours)
+        won, spare = sum(theirs > ours), f" ± {error:.2g}" if np.isfinite(error) else ""
         cells = [
-            f"{won} of {len(both)}",
+            f"{won} of {len(ours)}",
             f"{theirs.mean():.3f}",
             f"{ours.mean():.3f}",
-            f"{value:+.3f}" + (f" ± {error:.2g}" if np.isfinite(error) else ""),
+            f"{value:+.3f}{spare}",
         ]
-        lines.append(
-            (won / len(both), [LEARNERS[name].name, *cells, *map(duration, times), settings_of(name, task)])
-        )
-    lines.sort(key=lambda line: -line[0])
+        times = np.exp(np.log([*duel(name, task, "total_s").values()]).mean(0))
+        line = [LEARNERS[name].name, *cells, *map(duration, times), settings_of(name, task)]
+        lines.append((-won / len(ours), line))
     heads = [
         "opponent",
         "ahead of us on",
@@ -229,7 +226,7 @@ def standings(task: str) -> str:
         "ours",
         "its settings",
     ]
-    return markdown(heads, [line for _, line in lines])
+    return markdown(heads, [line for _, line in sorted(lines)])
 
 
 def brief() -> str:
@@ -245,14 +242,12 @@ def brief() -> str:
 def settings_of(name: str, task: str) -> str:
     """Return the settings and the version of an opponent."""
     runs, settings = arena(name, task), LEARNERS[name].settings.split("; classes: ")
-    versions = sorted({run["version"] for run in runs if "version" in run})
-    version = f" ({LEARNERS[name].package.replace('_', '-')} {', '.join(versions)})" if versions else ""
-    devices = {run["accelerator"] for run in runs if run.get("accelerator", "none") != "none"}
-    return (
-        settings[-1 if task == "classification" else 0]
-        + version
-        + (f"; on an {', '.join(devices)}" if devices else "")
-    )
+    text = settings[-1 if task == "classification" else 0]
+    versions = sorted({run["version"] for run in runs if "version" in run and "scikit-learn" not in text})
+    if versions:
+        text += f" ({LEARNERS[name].package.replace('_', '-')} {', '.join(versions)})"
+    devices = sorted({run["accelerator"] for run in runs if "accelerator" in run})
+    return text + (f"; on {', '.join(devices).replace('none', 'a CPU')}" if devices else "")
 
 
 def losses() -> dict[str, list[tuple[float, str, float, float]]]:
@@ -320,16 +315,12 @@ def by_learner() -> str:
     lines = []
     for name in known("regression"):
         runs = arena(name, "regression")
-        cover = [mean(f"cover{p}", ".0f", 100)(runs) for p in (50, 90)]
-        parts = [duel(name, "regression", figure) for figure in ("fit_s", "cpu_s", "predict_s")]
-        times = [
-            duration(float(np.exp(np.mean([np.log(t) for t, _ in part.values()])))) if part else ""
-            for part in parts
-        ]
+        cells = [str(len(grouped(runs, "table"))), *(mean(f"cover{p}", ".0f", 100)(runs) for p in (50, 90))]
+        for figure in ("fit_s", "cpu_s", "predict_s"):
+            part = [theirs for theirs, _ in duel(name, "regression", figure).values()]
+            cells.append(duration(float(np.exp(np.log(part).mean()))) if part else "")
         sizes = [run["memory_MiB"] for run in runs if "memory_MiB" in run]
-        memory = f"{max(sizes):.0f} MiB" if sizes else ""
-        tables = str(len(grouped(runs, "table")))
-        lines.append([OURS.get(name, LEARNERS[name].name), tables, *cover, *times, memory])
+        lines.append([LEARNERS[name].name, *cells, f"{max(sizes):.0f} MiB" if sizes else ""])
     heads = ["learner", "tables", "in 50 %", "in 90 %", "fit", "CPU time", "prediction", "largest memory"]
     return markdown(heads, lines)
 

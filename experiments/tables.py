@@ -20,15 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from datasets import path_of
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_diabetes,
-    load_digits,
-    load_wine,
-    make_friedman1,
-    make_friedman2,
-    make_friedman3,
-)
+from sklearn import datasets as samples
 
 from tggm import TableTransformer
 
@@ -166,7 +158,7 @@ def _friedman(make: Any, noise: float, n: int, rng: Generator) -> tuple[np.ndarr
 
 def _heavy(n: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return Friedman's first function with errors of infinite variance."""
-    X, y = _friedman(make_friedman1, 0.0, n, rng)
+    X, y = _friedman(samples.make_friedman1, 0.0, n, rng)
     return X, y + rng.standard_t(2, n)
 
 
@@ -181,9 +173,12 @@ GENERATED: dict[str, tuple[Callable[[int, Generator], tuple[np.ndarray, np.ndarr
     "wide": (_wide, 20),  # name: function, training rows
     "few": (_few, 300),
     "linear": (_linear, 300),
-    "friedman1": (partial(_friedman, make_friedman1, 1.0), 500),
-    "friedman2": (partial(_friedman, make_friedman2, 125.0), 500),  # Friedman (1991): signal to noise 3 : 1
-    "friedman3": (partial(_friedman, make_friedman3, 0.1), 500),
+    "friedman1": (partial(_friedman, samples.make_friedman1, 1.0), 500),
+    "friedman2": (
+        partial(_friedman, samples.make_friedman2, 125.0),
+        500,
+    ),  # Friedman (1991): signal to noise 3 : 1
+    "friedman3": (partial(_friedman, samples.make_friedman3, 0.1), 500),
     "noise": (_noise, 500),
     "heavy": (_heavy, 500),
     "prices": (_prices, 500),
@@ -199,7 +194,7 @@ def _generated(name: str, k: int) -> Split:
 def _numeric(name: str) -> DevelopmentTable:
     """Return a table that has only numbers."""
     if name == "diabetes":
-        return DevelopmentTable(name, "regression", partial(_bundled, load_diabetes))
+        return DevelopmentTable(name, "regression", partial(_bundled, samples.load_diabetes))
     return DevelopmentTable(name, "regression", partial(_generated if name in GENERATED else _folds, name))
 
 
@@ -277,7 +272,11 @@ def _frame_table(name: str, task: str, make: Callable[..., Any]) -> DevelopmentT
 
 CLASSES = {  # of scikit-learn, only for classification
     name: DevelopmentTable(name, "classification", partial(_bundled, load))
-    for name, load in (("digits", load_digits), ("tumours", load_breast_cancer), ("cultivars", load_wine))
+    for name, load in (
+        ("digits", samples.load_digits),
+        ("tumours", samples.load_breast_cancer),
+        ("cultivars", samples.load_wine),
+    )
 }
 RAW_TABLES = {
     **{name: _FILES[name] for name in ("adult", "ames", "titanic", "mpg", "penguins", "tips")},
