@@ -209,23 +209,13 @@ def standings(task: str) -> str:
         won, spare = sum(theirs > ours), f" ± {error:.2g}" if np.isfinite(error) else ""
         cells = [
             f"{won} of {len(ours)}",
-            f"{theirs.mean():.3f}",
-            f"{ours.mean():.3f}",
+            *(f"{x.mean():.3f}" for x in (theirs, ours)),
             f"{value:+.3f}{spare}",
         ]
         times = np.exp(np.log([*duel(name, task, "total_s").values()]).mean(0))
         line = [LEARNERS[name].name, *cells, *map(duration, times), settings_of(name, task)]
         lines.append((-won / len(ours), line))
-    heads = [
-        "opponent",
-        "ahead of us on",
-        "its mean skill",
-        "ours",
-        "difference",
-        "its time",
-        "ours",
-        "its settings",
-    ]
+    heads = ["opponent", "ahead of us on", "mean skill", "ours", "difference", "time", "ours", "settings"]
     return markdown(heads, [line for _, line in sorted(lines)])
 
 
