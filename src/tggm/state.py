@@ -31,7 +31,7 @@ MODEL = "model."  # prefix of the parameters
 SCALES = ("x.shift", "x.scale", "y.shift", "y.scale")
 HISTORY = ("train", "held_out")
 COUNTS = ("best_epoch", "undone", "history.epoch")  # integers; all other arrays are floating
-TRAIN = ("train.low", "train.high", "train.rows")
+TRAIN = tuple(f"train.{name}" for name in TrainingRows._fields)
 MOST = {"float32": 1e15, "float64": 1e20}  # largest size of an entry: sums of powers stay finite
 MARGIN = 1e3  # factor by which the product of the layers' largest weights may exceed `MOST`
 MOST_LOG_NOISE = {"float32": 80.0, "float64": 600.0}
@@ -83,7 +83,9 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
     if STORED in arrays:
         wanted[STORED] = (n if regression else 1, arrays[STORED].shape[-1])
     if TRAIN[0] in arrays:
-        wanted |= dict(zip(TRAIN, ((d,), (d,), (len(arrays[TRAIN[2]]), d)), strict=True))
+        rows, gaps, kernels = (len(arrays[name]) for name in TRAIN[2:])
+        sizes = (d,), (d,), (rows, d), (gaps, 3), (kernels and n, d + 3)
+        wanted |= dict(zip(TRAIN, sizes, strict=True))
     own = {name: a for name, a in arrays.items() if not name.startswith((PREFIX, PROCESS))}
     _require_arrays(own, wanted)
     parameters = {name: arrays[MODEL + name] for name in one}

@@ -202,7 +202,7 @@ class NumPyRegressor(PortablePredictor):
         mean, var = (np.concatenate(each, axis=1) for each in parts)  # (members, rows, n)
         mean = shifted(state.process, Z, mean)
         most = np.inf if state.transform is None else MOST_LOG_VARIANCE
-        var += added_variance(self._around, Z, mean, var, state.calibration, most)
+        var += added_variance(self._around, Z, var.shape[2], state.calibration, most)
         near, members = None, mixtures(mean, var, *state.scales.y)
         if state.neighbors is not None:
             places = np.concatenate([each.places(state.neighbors.projection) for each in found])

@@ -20,11 +20,19 @@ from tggm.models import Gaussian, Model, Network
 from tggm.predictive.calibration import Calibration, HeldOut, fit_calibration
 from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
 from tggm.predictive.gaussian_mixture import LogTransform
-from tggm.predictive.gaussian_process import GaussianProcess, choose_process, shifted
+from tggm.predictive.gaussian_process import (
+    MOST_VALUES,
+    GaussianProcess,
+    choose_process,
+    fit_kernel,
+    gaps_of,
+    shifted,
+)
 from tggm.predictive.marginal import averages, fill_unknown
 from tggm.predictive.member_moments import (
     held_out_predictions,
     means_and_layer,
+    measured_targets,
     member_moments,
     new_row_predictions,
     sample_rows,
@@ -82,16 +90,21 @@ class Fitted:
         """Replace rows with unknown inputs by draws, see `predictive.marginal`."""
         return fill_unknown(Z, None if self.train is None else self.train.rows)
 
-    def with_rows(self, data: Data | StreamData) -> "Fitted":
-        """Store the ranges of the inputs and some rows; of sparse inputs none."""
+    def with_rows(self, data: Data | StreamData, targets: Floats | None = None) -> "Fitted":
+        """Store ranges, gaps and some rows of the inputs, and doubts given (n, rows) targets."""
         if data.sparse:
             return self
         ends = (data.X.min(0), data.X.max(0)) if isinstance(data, Data) else data.ends
         low, high = self.standardised(np.stack(ends))
         most = min(MOST_ROWS, MOST_NUMBERS // len(low))
-        chosen = np.sort(np.random.default_rng(0).permutation(len(data.X))[:most])
+        order = np.random.default_rng(0).permutation(len(data.X))
+        gaps, chosen = gaps_of(self.standardised(data.X[order[:MOST_VALUES]])), np.sort(order[:most])
         rows = self.standardised(data.X[chosen]).astype(np.float32).astype(np.float64)  # as in a model file
-        return replace(self, train=TrainingRows(low, high, rows))
+        known = () if targets is None else [(np.isfinite(y), y) for y in targets[:, chosen]]
+        kernels = [fit_kernel(rows[kept], y[kept]) for kept, y in known]
+        found = np.reshape([u for u in kernels if u is not None], (-1, len(low) + 3))
+        found = found if len(found) == len(kernels) else found[:0]
+        return replace(self, train=TrainingRows(low, high, rows, gaps, found))
 
     @cached_property
     def neighbourhood(self) -> Neighbourhood | None:
@@ -165,8 +178,11 @@ def pool_regression(
 
     `final` are the predicting members; `trained` held rows out.
     """
-    fitted = fitted_of(final.params, data, settings).with_rows(data)
     block = blocks.kept
+    targets = None
+    if block is not None and settings.calibrate:
+        targets = measured_targets(block.data.y)[: data.n_kept].T
+    fitted = fitted_of(final.params, data, settings).with_rows(data, targets)
     with precision(settings.dtype):
         if block is not None:
             members: Any = jax.tree.map(np.asarray, trained.params)
@@ -276,13 +292,13 @@ def moments(fitted: Fitted, Z: Floats, *, widen: bool = True) -> tuple[Floats, F
     """Return the members' means and variances, (K, N, n) each, widened away from the training rows."""
     mean, var = member_moments(fitted.model, Z, fitted.dtype)
     mean = shifted(fitted.process, Z, mean)
-    return mean, var + widening(fitted, Z, mean, var) if widen else var
+    return mean, var + widening(fitted, Z) if widen else var
 
 
-def widening(fitted: Fitted, Z: Floats, mean: Floats, var: Floats) -> Floats:
-    """Return the variance to add to that of each member, (N, n), given the members' moments."""
+def widening(fitted: Fitted, Z: Floats) -> Floats:
+    """Return the variance to add to that of each member, (N, n)."""
     most = np.inf if fitted.transform is None else MOST_LOG_VARIANCE
-    return added_variance(fitted.neighbourhood, Z, mean, var, fitted.calibration, most)
+    return added_variance(fitted.neighbourhood, Z, len(fitted.scales.y.shift), fitted.calibration, most)
 
 
 def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:

@@ -97,8 +97,8 @@ def _arrays_of(estimator: TableEstimator) -> dict[str, np.ndarray]:
     if fitted.process is not None:
         arrays |= fitted.process.arrays(fitted.dtype)
     if fitted.train is not None:
-        low, high, rows = fitted.train
-        arrays |= dict(zip(TRAIN, (low, high, rows.astype(np.float32)), strict=True))
+        stored = fitted.train._replace(rows=fitted.train.rows.astype(np.float32))
+        arrays |= dict(zip(TRAIN, stored, strict=True))
     n = len(estimator.history_["epoch"])
     kept = np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
     arrays |= {f"history.{name}": np.asarray(estimator.history_[name])[:, kept] for name in HISTORY}

@@ -1,6 +1,5 @@
 """Predictive distributions of a fitted regressor, for standardised inputs Z."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ def distribution(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictiv
     if len(fitted.scales.y.shift) == 1:
         return marginals(fitted, Z)[0]
     full, starts = fitted.filled(Z)
-    members = joint_gaussian_mixture(fitted.model, full, *fitted.scales.y, partial(widening, fitted, full))
+    members = joint_gaussian_mixture(fitted.model, full, *fitted.scales.y, widening(fitted, full))
     pools = pool(fitted, full, [members.marginal(j) for j in range(members.n_outputs)])
     joint = pooled_joint(fitted.calibration, members, pools)
     return joint if starts is None else MarginalJoint(joint, starts)
@@ -77,7 +76,7 @@ def mean_noise_disagreement(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats, 
     """Return mean, noise and disagreement of members of each output; their squares add up to the variance."""
     Z, starts = fitted.filled(Z)
     mean, var = moments(fitted, Z, widen=False)
-    added = widening(fitted, Z, mean, var)
+    added = widening(fitted, Z)
     members = mixtures(mean, var + added, *fitted.scales.y)
     found = []
     pools = fitted.calibration or (Calibration(),) * len(members)

@@ -36,6 +36,11 @@ PROCESS = "process."  # of the names of arrays in a model file
 _SAMPLE = 350  # rows from which lengths and variances are estimated
 _STEPS = 40  # of L-BFGS
 _LARGEST = 0.9  # share of the rows outside of a fold, if these are fewer than `_SAMPLE`
+PARTS = 6  # of the rows by each column, that are left out to calibrate doubts
+SPACED = 0.98  # share of the values of a column that are nearer to another one
+ROUNDING = 1e-6  # of stored numbers
+MOST_VALUES = 5_000  # rows in which gaps are sought
+OUTSIDE = 1e15  # size of the gaps before and behind all values
 _BLOCK = 1_024  # rows predicted at once
 _JITTER = 1e-8
 _MOST = 1e15  # largest size of a number in a model file
@@ -182,6 +187,76 @@ def cross_fitted(X: Floats, y: Floats, weight: Floats) -> Floats:
         alpha, inverse = whole.solve(hyper_parameters(X, y, weight, others))
         left_out[fold] = y[fold] - (alpha / np.diagonal(inverse))[fold]
     return left_out
+
+
+class Doubt:
+    """The variance of the process given some rows, with hyper-parameters as in `Evidence`."""
+
+    def __init__(self, u: Floats, rows: Floats) -> None:
+        self._u, self._rows = u, bounded(np, rows)
+        K, noise = self._covariance(self._rows), np.exp(2 * u[-1])
+        K.flat[:: len(K) + 1] += noise + 1e-6 * np.diagonal(K).mean()
+        self._inverse = np.linalg.inv(K)
+        self.own = 1 / np.diagonal(self._inverse) - noise  # at each row, given the others
+
+    def variance(self, Z: Floats) -> Floats:
+        """Return the variance of noiseless targets at standardised inputs, (N,)."""
+        X = bounded(np, Z)
+        smooth, linear, _ = np.exp(2 * self._u[X.shape[1] :])
+        k = self._covariance(X)
+        prior: Floats = smooth + linear * (X**2).mean(1) + 1
+        return prior - ((k @ self._inverse) * k).sum(1)
+
+    def _covariance(self, X: Floats) -> Floats:
+        """Return the covariances of noiseless targets with those of the rows, (N, R)."""
+        d = X.shape[1]
+        smooth, linear, _ = np.exp(2 * self._u[d:])
+        A, B = (a * (5**0.5 * np.exp(-self._u[:d])) for a in (X, self._rows))
+        r = np.sqrt(np.maximum((A**2).sum(1)[:, None] + (B**2).sum(1) - 2 * (A @ B.T), 0.0))
+        K: Floats = smooth * (1 + r + r * r / 3) * np.exp(-r) + linear / d * (X @ self._rows.T) + 1
+        return K
+
+
+def fit_kernel(X: Floats, y: Floats) -> Floats | None:
+    """Fit hyper-parameters to standardised rows, with variances that hold where values were left out.
+
+    Each column is split into sixths of the rows with equal values together. The rows of an inner part B are
+    predicted from all others: their errors are [K⁻¹]_BB⁻¹ [K⁻¹ y]_B, with covariance [K⁻¹]_BB⁻¹. The
+    variances are multiplied by the sum of the squared errors over that of their variances.
+    """
+    if not (len(y) >= FEWEST_ROWS and X.shape[1] <= MOST_COLUMNS and np.ptp(y) > 0):
+        return None
+    X, weight = bounded(np, X), np.ones(len(y))
+    try:
+        u = hyper_parameters(X, y, weight, np.random.default_rng(0).permutation(len(y)))
+        alpha, lower = Evidence(X, y, weight).solve(u)
+        inverse, squares, variances = lower + np.tril(lower, -1).T, 1e-300, 1e-300
+        for x in X.T:
+            rank = np.searchsorted(np.sort(x), x) + np.searchsorted(np.sort(x), x, "right")  # twice
+            part = PARTS * rank // (2 * len(x))
+            for b in np.unique(part)[1:-1]:
+                rows = np.flatnonzero(part == b)
+                V = np.linalg.inv(inverse[np.ix_(rows, rows)])
+                squares, variances = squares + ((V @ alpha[rows]) ** 2).sum(), variances + np.trace(V)
+    except np.linalg.LinAlgError:
+        return None
+    u[X.shape[1] :] += 0.5 * np.log(np.clip(squares / variances, 0.01, 100.0))
+    return u
+
+
+def gaps_of(Z: Floats) -> Floats:
+    """Return the gaps in the columns of standardised training rows, and those before and behind them.
+
+    A value in a gap is farther from those of its column than 98 % of these are from each other.
+    """
+    found = []
+    for j, values in enumerate(np.sort(Z, axis=0).T):
+        steps = np.diff(values, prepend=values[0] - OUTSIDE, append=values[-1] + OUTSIDE)
+        edge = float(np.quantile(np.minimum(steps[:-1], steps[1:]), SPACED)) + ROUNDING * np.abs(values).max()
+        ends = np.r_[values[0] - OUTSIDE, values, values[-1] + OUTSIDE]
+        wide = np.flatnonzero(steps > 2 * edge) if values[-1] > values[0] else ()
+        found += [(j, ends[k] + edge, ends[k + 1] - edge) for k in wide]
+    return np.reshape(found, (-1, 3))
 
 
 def fit_process(X: Floats, y: Floats, weight: Floats, share: float) -> GaussianProcess:

@@ -268,16 +268,15 @@ def places(members: Model, X: Any, projection: Floats) -> Floats:
 
 
 def joint_gaussian_mixture(
-    members: Model, X: Floats, shift: Floats, scale: Floats, widening: Callable[[Floats, Floats], Floats]
+    members: Model, X: Floats, shift: Floats, scale: Floats, added: Floats
 ) -> MultivariateGaussianMixture:
     """Return the mixture of the members for all outputs together, in double precision.
 
-    `widening` returns the variance to add, (N, n), from means and variances, (K, N, n) each.
+    `added` is a variance to add, (N, n).
     """
     double = jax.tree.map(lambda a: np.asarray(a, np.float64), members)
     with jax.enable_x64(True), blas_lock():
         mean, cov = (np.asarray(a)[:, : len(X)] for a in _moments("moments", double, pad_rows(X)))
-    added = widening(mean, np.diagonal(cov, axis1=2, axis2=3))
     cov = cov + added[None, :, :, None] * np.eye(len(scale))
     return MultivariateGaussianMixture(mean, cov, loc=shift, scale=scale)
 

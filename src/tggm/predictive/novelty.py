@@ -1,25 +1,30 @@
 r"""Measure the distance of rows from the training rows, and widen predictions there.
 
-Two distances are used. The first is measured in the last hidden layer, with z(x) = E[h | x] · |W1| of all
-members: the mean distance d to the five nearest of at most 500 training rows. It is compared with d₁, which
-90 % of these rows do not exceed. Values outside of the range of their column are clipped for it. The
-deviation is multiplied by √(1 + 2.25 t²), t = max(d/d₁ − 1, 0) and at most 2; at most d is added to it, which
-has the units of the target.
+Two variances are added. The first is the doubt of a Gaussian process (`gaussian_process`) at a row, given at
+most 500 training rows, as far as it exceeds that of 90 % of these rows given the others. It is large in gaps
+between the rows, in columns with few values, too. The process is calibrated by leaving out whole ranges of
+values of each column (`fit_kernel`).
 
-The second is the distance e_j of a value from the range of column j in the training rows. With s the slope of
-the mean along the column at the edge of the range (over a step h, a quarter of the range), s' that of the
-step before, and s_k the slope under member k, the variance
+The second is due to the distance e_j of a value from the range of column j in the training rows. The section
+of the mean along the column has slopes s, s', ... over steps h, a quarter of the range, of which s is that at
+the edge; r² is the mean of the squared slopes, and c² that of the squared changes between neighbouring steps.
+With s_k the slope at the edge under member k, the variance
 
 .. math::
-    \sum_j \rho_j^2 \big[(0.7\, s e)^2 + ((s - s') (1 + 0.5\, e/h)\, e)^2
-    + 1.5^2\,\mathrm{Var}_k(s_k)\, e^2\big]
+    \sum_j \rho_j^2 \Big[\min\big(1, \tfrac{c}{0.4\, r}\big)^2 s^2 e^2 + 0.5^2 (q(e) - m(e))^2
+    + 1.25^2\,\mathrm{Var}_k(s_k)\, e^2\Big]
 
-is added: the slope may end, change as it does within the range, or differ from its estimate. The relevance
-ρ_j = V/(V + 0.03) is small for columns with little effect; V is the share of the target's variance that
-column j changes. Beyond two ranges e grows logarithmically.
+is added: the slope may end, unless the section is a line, and it may differ from its estimate. The mean m(e)
+may be wrong where it leaves the extrapolation q(e), a line with the slope s, or a parabola if the section is
+steeper at the edge than before. The relevance ρ_j = V/(V + 0.03) is small for columns with little effect; V
+is the share of the target's variance that column j changes. Beyond two ranges e grows logarithmically. For
+the first variance, too, values outside of a range are moved towards it if the relevance is small.
 
-Inside of all ranges, and nearer to the training rows than d₁, nothing changes. The numbers were chosen on gap
-and tail splits of development tables (experiments/gaps.py).
+`novelty` is measured in the last hidden layer, with z(x) = E[h | x] · |W1| of all members: the mean distance
+d to the five nearest of the stored rows, relative to d₁, which 90 % of these rows do not exceed. Values
+outside of the range of their column are clipped for it, and their distance from the range is added.
+
+The numbers were chosen on gap and tail splits of development and generated tables (experiments/gaps.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -31,38 +36,47 @@ import numpy as np
 
 from tggm.arrays import Floats, Ints
 from tggm.predictive.calibration import Calibration
+from tggm.predictive.gaussian_process import Doubt
 
 MOST_ROWS = 500
 MOST_NUMBERS = 2**20  # stored
 FEWEST_ROWS = 20  # from which distances between rows are measured
 BLOCK = 4096  # rows, or pairs of row and column, computed at once
 NEIGHBOURS = 5
-EDGE = 0.9  # share of the training rows that are nearer to the others
-REACH = 1.0  # largest added deviation, in distances in the last layer, whose units are those of the target
-WIDER, MOST = 1.5, 2.0  # factor of the relative distance in the last layer, and its largest value
-STEP = 0.25  # of a range, over which slopes are computed
-SLOPE, CHANGE, CURVATURE, DOUBT = 0.7, 1.0, 0.5, 1.5  # factors of the terms above
+EDGE = 0.9  # share of the training rows that are nearer to the others, or have less doubt
+STEP, STEPS = 0.25, 4  # of a range, over which slopes are computed, and their number
+LINE, MISSED, DOUBT = 0.4, 0.5, 1.25  # numbers of the terms above
 MOST_LOG_VARIANCE = 0.25  # of a logarithm: the mean of its exponential grows with the variance
 WEAK = 0.03  # share of the target's variance of a column with half of the relevance
 SAMPLE = 64  # rows of which the relevance is estimated
 FAR, GROWTH = 2.0, 0.1  # ranges beyond which distances grow logarithmically, and the factor of the logarithm
+MOST_LOG = 15.0  # size of logarithms in a model file
 
 
 class TrainingRows(NamedTuple):
-    """Ranges of the standardised inputs, (d,), and some of the training rows, (R, d)."""
+    """Ranges of the standardised inputs, (d,), some of the training rows, (R, d), gaps, and doubts."""
 
     low: Floats
     high: Floats
     rows: Floats
+    gaps: Floats  # (G, 3) column and both ends, sorted
+    kernels: Floats  # (n, d + 3) logarithms of the numbers of a Gaussian process of each output; n may be 0
 
 
-def checked_rows(low: Floats, high: Floats, rows: Floats) -> TrainingRows:
+def checked_rows(*arrays: Floats) -> TrainingRows:
     """Check the training rows of a model file."""
-    found = TrainingRows(*(np.asarray(a, np.float64) for a in (low, high, rows)))
+    found = TrainingRows(*(np.asarray(a, np.float64) for a in arrays))
     if not all(np.isfinite(a).all() for a in found) or not (found.low <= found.high).all():
         raise ValueError("ranges and training rows must be finite, and ranges must not be empty")
-    if len(rows) > MOST_ROWS:
-        raise ValueError(f"{len(rows)} training rows are stored; at most {MOST_ROWS} are possible")
+    size = float(np.abs(found.kernels).max(initial=0))
+    if len(found.rows) > MOST_ROWS or size > MOST_LOG:
+        raise ValueError(
+            f"{len(found.rows)} training rows are stored, and kernels of size {size:g}; at most {MOST_ROWS} "
+            f"and {MOST_LOG:g} are possible"
+        )
+    column, low, high = found.gaps.T
+    if not (np.isin(column, np.arange(len(found.low))).all() and (low < high).all()):
+        raise ValueError("gaps must have a column and two ends in order")
     return found
 
 
@@ -93,21 +107,24 @@ class Neighbourhood:
         np.maximum.at(far, pairs.row, effect)
         return np.where(far > 0, np.maximum(found, 1 + far), found)
 
-    def variance(self, Z: Floats, base: Floats) -> Floats:
-        """Return the variance to add to `base`, (N, n) each."""
-        distance = self._distance(Z)[:, None]
-        ratio = np.clip(distance / self._radii[1] - 1, 0.0, MOST)
-        found = np.minimum(base * (WIDER * ratio) ** 2, (REACH * distance) ** 2)
-        pairs = self.beyond(Z)
+    def variance(self, Z: Floats, outputs: int = 1) -> Floats:
+        """Return the variance to add to that of the rows, (N, n)."""
+        found, apart, pairs = np.zeros((len(Z), outputs)), self._apart(Z), self.beyond(Z)
+        near, edges = Z.copy(), np.clip(Z, self.train.low, self.train.high)[pairs.row, pairs.column]
+        effect = self.relevance(pairs.column).max(1, initial=0.0)  # values without effect stay in the range
+        near[pairs.row, pairs.column] = edges + effect * (Z[pairs.row, pairs.column] - edges)
+        for at in range(0, len(apart), BLOCK):
+            rows = apart[at : at + BLOCK]
+            for j, (doubt, edge) in enumerate(self._doubts):
+                found[rows, j] = np.maximum(doubt.variance(near[rows]) - edge, 0.0)
         for at in range(0, len(pairs.row), BLOCK):
-            some = slice(at, at + BLOCK)
-            row = pairs.row[some]
-            np.add.at(found, row, self._extrapolation(Z, row, pairs.column[some], pairs.distance[some]))
+            some = Beyond(*(part[at : at + BLOCK] for part in pairs))  # type: ignore[arg-type]  # of a union
+            np.add.at(found, some.row, self._extrapolation(Z, some, outputs))
         return found
 
     def beyond(self, Z: Floats) -> Beyond:
         """Return the values beyond the range of their column."""
-        low, high, _ = self.train
+        low, high = self.train[:2]
         outside = np.maximum(low - Z, Z - high)
         row, column = np.nonzero((outside > 0) & (high > low))
         return Beyond(row, column, outside[row, column] / (high - low)[column])
@@ -124,23 +141,29 @@ class Neighbourhood:
             self._relevance[j] = V / (V + WEAK)
         return np.stack([self._relevance[j] for j in columns.tolist()]) if len(columns) else np.zeros((0, 1))
 
-    def _extrapolation(self, Z: Floats, row: Ints, column: Ints, distance: Floats) -> Floats:
+    def _extrapolation(self, Z: Floats, pairs: Beyond, outputs: int) -> Floats:
         """Return the variance of each pair and output, (pairs, n)."""
-        low, high, _ = self.train
+        row, column, distance = pairs
+        low, high = self.train[:2]
         each, edge = np.arange(len(row)), np.clip(Z[row], low, high)
         h = STEP * (high - low)[column]
         inward = np.where(Z[row, column] > edge[each, column], -h, h)
-        places = np.repeat(edge[None], 3, axis=0)
-        places[1:, each, column] += np.array([[1.0], [2.0]]) * inward
-        found = self.at(places.reshape(-1, Z.shape[1]))[0]
-        edge_mean, before, first = np.moveaxis(found.reshape(len(found), 3, len(each), -1), 1, 0)
-        last = edge_mean - before  # (K, pairs, n), slopes times h
-        doubt = last.std(0, ddof=1) if len(last) > 1 else 0.0
-        mean, change = last.mean(0), (last - before + first).mean(0)
-        t = distance[:, None]
-        steps = np.where(t <= FAR, t, FAR + GROWTH * np.log1p(np.maximum(t - FAR, 0))) / STEP
-        parts = (SLOPE * mean) ** 2 + (CHANGE * change * (1 + CURVATURE * steps)) ** 2 + (DOUBT * doubt) ** 2
-        variance: Floats = parts * (steps * self.relevance(column)) ** 2
+        places = np.repeat(edge[None], STEPS + 2, axis=0)
+        places[1:, each, column] += np.arange(STEPS + 1)[:, None] * inward
+        places[0, each, column] = Z[row, column]
+        found = self.at(places.reshape(-1, Z.shape[1]))[0].reshape(-1, STEPS + 2, len(each), outputs)
+        slopes = -np.diff(found[:, 1:], axis=1)  # times h
+        doubt = slopes[:, 0].std(0, ddof=1) if len(slopes) > 1 else 0.0
+        s = slopes.mean(0)  # (steps, pairs, n)
+        size, changes = np.sqrt((s**2).mean(0)), np.sqrt((np.diff(s, axis=0) ** 2).mean(0))
+        t, change = distance[:, None], s[0] - s[1]
+        e = np.where(t <= FAR, t, FAR + GROWTH * np.log1p(np.maximum(t - FAR, 0))) / STEP
+        bent = np.minimum(1.0, changes / np.maximum(LINE * size, np.finfo(np.float64).tiny))
+        growing = change * e * (e + 1) / 2 * (s[0] * change > 0)
+        mean, at_edge = found[:, :2].mean(0)
+        missed = at_edge + s[0] * e + growing - mean
+        parts = (bent * s[0] * e) ** 2 + (MISSED * missed) ** 2 + (DOUBT * doubt * e) ** 2
+        variance: Floats = parts * self.relevance(column) ** 2
         return variance
 
     def _distance(self, Z: Floats) -> Floats:
@@ -150,6 +173,21 @@ class Neighbourhood:
         Z = np.clip(Z, self.train.low, self.train.high)
         parts = [Z[at : at + BLOCK] for at in range(0, len(Z), BLOCK)]
         return np.concatenate([nearest(_joined(self.at(part)[1]), self._latent_rows, 0) for part in parts])
+
+    def _apart(self, Z: Floats) -> Ints:
+        """Return the rows with a value in a gap of its column."""
+        found = np.zeros(len(Z), np.bool_)
+        for column in np.unique(self.train.gaps[:, 0]).astype(int):
+            low, high = self.train.gaps[self.train.gaps[:, 0] == column, 1:].T
+            k = np.searchsorted(low, Z[:, column]) - 1  # gaps are sorted
+            found |= (k >= 0) & (Z[:, column] < high[k])
+        return np.flatnonzero(found)
+
+    @cached_property
+    def _doubts(self) -> list[tuple[Doubt, float]]:
+        """Return the doubt about each output, and that of the training rows at the edge given the others."""
+        doubts = [Doubt(u, self.train.rows) for u in self.train.kernels]
+        return [(doubt, float(np.quantile(doubt.own, EDGE))) for doubt in doubts]
 
     @cached_property
     def _latent_rows(self) -> Floats:
@@ -177,18 +215,16 @@ def nearest(A: Floats, B: Floats, skipped: int) -> Floats:
 
 
 def added_variance(
-    around: Neighbourhood | None, Z: Floats, mean: Floats, var: Floats, pools: Sequence[Calibration],
-    most: float,
-) -> Floats:  # fmt: skip
+    around: Neighbourhood | None, Z: Floats, outputs: int, pools: Sequence[Calibration], most: float
+) -> Floats:
     """Return the variance, (N, n) and below `most`, to add to that of each member for the widths above.
 
-    `mean` and `var` are the members' moments, (K, N, n) each. It is 0 for the plain mixture of members.
+    It is 0 for the plain mixture of members.
     """
     if around is None or not pools:
-        return np.zeros(mean.shape[1:])
-    f, g = np.array([pool.factors for pool in pools]).T
-    between = mean.var(0, ddof=1) if len(mean) > 1 else np.zeros(mean.shape[1:])
-    added = around.variance(Z, f**2 * var.mean(0) + g**2 * between)
+        return np.zeros((len(Z), outputs))
+    f = np.array([pool.factors[0] for pool in pools])
+    added = around.variance(Z, outputs)
     found: Floats = added / (1 + added / most) / f**2
     return found
 
