@@ -5,11 +5,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tggm.predictive.calibration import Calibration
-from tggm.predictive.gaussian_process import Doubt, fit_kernel, gaps_of
+from tggm.predictive.gaussian_process import fit_kernel, gaps_of
 from tggm.predictive.novelty import (
     EDGE,
     FAR,
     WEAK,
+    Doubt,
     Neighbourhood,
     TrainingRows,
     added_variance,

@@ -24,8 +24,7 @@ from tggm.predictive.gaussian_process import (
     MOST_VALUES,
     GaussianProcess,
     choose_process,
-    fit_kernel,
-    gaps_of,
+    gaps_and_kernels,
     shifted,
 )
 from tggm.predictive.marginal import averages, fill_unknown
@@ -98,13 +97,11 @@ class Fitted:
         low, high = self.standardised(np.stack(ends))
         most = min(MOST_ROWS, MOST_NUMBERS // len(low))
         order = np.random.default_rng(0).permutation(len(data.X))
-        gaps, chosen = gaps_of(self.standardised(data.X[order[:MOST_VALUES]])), np.sort(order[:most])
+        chosen = np.sort(order[:most])
         rows = self.standardised(data.X[chosen]).astype(np.float32).astype(np.float64)  # as in a model file
-        known = () if targets is None else [(np.isfinite(y), y) for y in targets[:, chosen]]
-        kernels = [fit_kernel(rows[kept], y[kept]) for kept, y in known]
-        found = np.reshape([u for u in kernels if u is not None], (-1, len(low) + 3))
-        found = found if len(found) == len(kernels) else found[:0]
-        return replace(self, train=TrainingRows(low, high, rows, gaps, found))
+        y = targets[:, chosen] if targets is not None else np.empty((0, len(rows)))
+        sample = self.standardised(data.X[order[:MOST_VALUES]])
+        return replace(self, train=TrainingRows(low, high, rows, *gaps_and_kernels(sample, rows, y)))
 
     @cached_property
     def neighbourhood(self) -> Neighbourhood | None:

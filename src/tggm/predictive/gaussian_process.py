@@ -189,34 +189,6 @@ def cross_fitted(X: Floats, y: Floats, weight: Floats) -> Floats:
     return left_out
 
 
-class Doubt:
-    """The variance of the process given some rows, with hyper-parameters as in `Evidence`."""
-
-    def __init__(self, u: Floats, rows: Floats) -> None:
-        self._u, self._rows = u, bounded(np, rows)
-        K, noise = self._covariance(self._rows), np.exp(2 * u[-1])
-        K.flat[:: len(K) + 1] += noise + 1e-6 * np.diagonal(K).mean()
-        self._inverse = np.linalg.inv(K)
-        self.own = 1 / np.diagonal(self._inverse) - noise  # at each row, given the others
-
-    def variance(self, Z: Floats) -> Floats:
-        """Return the variance of noiseless targets at standardised inputs, (N,)."""
-        X = bounded(np, Z)
-        smooth, linear, _ = np.exp(2 * self._u[X.shape[1] :])
-        k = self._covariance(X)
-        prior: Floats = smooth + linear * (X**2).mean(1) + 1
-        return prior - ((k @ self._inverse) * k).sum(1)
-
-    def _covariance(self, X: Floats) -> Floats:
-        """Return the covariances of noiseless targets with those of the rows, (N, R)."""
-        d = X.shape[1]
-        smooth, linear, _ = np.exp(2 * self._u[d:])
-        A, B = (a * (5**0.5 * np.exp(-self._u[:d])) for a in (X, self._rows))
-        r = np.sqrt(np.maximum((A**2).sum(1)[:, None] + (B**2).sum(1) - 2 * (A @ B.T), 0.0))
-        K: Floats = smooth * (1 + r + r * r / 3) * np.exp(-r) + linear / d * (X @ self._rows.T) + 1
-        return K
-
-
 def fit_kernel(X: Floats, y: Floats) -> Floats | None:
     """Fit hyper-parameters to standardised rows, with variances that hold where values were left out.
 
@@ -242,6 +214,13 @@ def fit_kernel(X: Floats, y: Floats) -> Floats | None:
         return None
     u[X.shape[1] :] += 0.5 * np.log(np.clip(squares / variances, 0.01, 100.0))
     return u
+
+
+def gaps_and_kernels(sample: Floats, rows: Floats, targets: Floats) -> tuple[Floats, Floats]:
+    """Return the gaps of a sample, and the kernel of each output or none, from rows and (n, rows) targets."""
+    kernels = [fit_kernel(rows[np.isfinite(y)], y[np.isfinite(y)]) for y in targets]
+    found = [u for u in kernels if u is not None]
+    return gaps_of(sample), np.reshape(found if len(found) == len(kernels) else [], (-1, rows.shape[1] + 3))
 
 
 def gaps_of(Z: Floats) -> Floats:

@@ -35,8 +35,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tggm.arrays import Floats, Ints
+from tggm.formulas import bounded
 from tggm.predictive.calibration import Calibration
-from tggm.predictive.gaussian_process import Doubt
 
 MOST_ROWS = 500
 MOST_NUMBERS = 2**20  # stored
@@ -78,6 +78,34 @@ def checked_rows(*arrays: Floats) -> TrainingRows:
     if not (np.isin(column, np.arange(len(found.low))).all() and (low < high).all()):
         raise ValueError("gaps must have a column and two ends in order")
     return found
+
+
+class Doubt:
+    """The variance of a Gaussian process given some rows, with numbers as in `gaussian_process.Evidence`."""
+
+    def __init__(self, u: Floats, rows: Floats) -> None:
+        self._u, self._rows = u, bounded(np, rows)
+        K, noise = self._covariance(self._rows), np.exp(2 * u[-1])
+        K.flat[:: len(K) + 1] += noise + 1e-6 * np.diagonal(K).mean()
+        self._inverse = np.linalg.inv(K)
+        self.own = 1 / np.diagonal(self._inverse) - noise  # at each row, given the others
+
+    def variance(self, Z: Floats) -> Floats:
+        """Return the variance of noiseless targets at standardised inputs, (N,)."""
+        X = bounded(np, Z)
+        smooth, linear, _ = np.exp(2 * self._u[X.shape[1] :])
+        k = self._covariance(X)
+        prior: Floats = smooth + linear * (X**2).mean(1) + 1
+        return prior - ((k @ self._inverse) * k).sum(1)
+
+    def _covariance(self, X: Floats) -> Floats:
+        """Return the covariances of noiseless targets with those of the rows, (N, R)."""
+        d = X.shape[1]
+        smooth, linear, _ = np.exp(2 * self._u[d:])
+        A, B = (a * (5**0.5 * np.exp(-self._u[:d])) for a in (X, self._rows))
+        r = np.sqrt(np.maximum((A**2).sum(1)[:, None] + (B**2).sum(1) - 2 * (A @ B.T), 0.0))
+        K: Floats = smooth * (1 + r + r * r / 3) * np.exp(-r) + linear / d * (X @ self._rows.T) + 1
+        return K
 
 
 class Beyond(NamedTuple):
