@@ -4,7 +4,7 @@
 
 `default` is `TGGMClassifier()`; only its layers are set for MNIST. The other models are one-layer models
 trained by `moments`, `bp` and `meanfield`, two-layer models (`directed/bp`), logistic regression and
-scikit-learn's network. The data are prepared as in experiments/table2.py. `fit_s` includes
+scikit-learn's network. The data are prepared as in experiments/paper.py. `fit_s` includes
 compilation; `again_s` is a second fit. Results go to experiments/results/class_methods.json.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from sklearn.neural_network import MLPClassifier
 from store import RESULTS, complete, options, some
-from table2 import DATA, fit_and_score, layers, linear, problem
 
+from paper import CLASSES, fit_and_score, layers, linear, problem
 from tggm import TGGMClassifier
 from tggm.paper import PaperClassifier
 
@@ -65,7 +65,7 @@ def work(data: str, model: str, hidden: str, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     p = options(__doc__)
-    p.add_argument("--data", type=some(DATA), default=list(DATA))
+    p.add_argument("--data", type=some(CLASSES), default=list(CLASSES))
     p.add_argument("--models", type=some(MODELS), default=list(MODELS))
     p.add_argument(
         "--hidden", default="100,200", help="sizes such as 100,200-200; ignored by the default on text"

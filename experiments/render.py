@@ -403,14 +403,8 @@ def matched() -> str:
 
 # the paper
 
-MODELS = {
-    "relu": "ReLU",
-    "paper-bp": "TGGM-BP",
-    "paper-ml": "TGGM-ML",
-    "tggm-bp": "TGGM-BP",
-    "tggm-ml": "TGGM-ML",
-}
-COLUMNS = {"relu": "ReLU-BP", "paper-bp": "TGGM-BP", "paper-ml": "TGGM-ML"}
+MODELS = {"relu": "ReLU", "bp": "TGGM-BP", "ml": "TGGM-ML", "linear": "logistic regression"}
+COLUMNS = {"relu": "ReLU-BP", "bp": "TGGM-BP", "ml": "TGGM-ML"}
 SETS = {"mnist": "MNIST", "news": "20 Newsgroups", "blogs": "Blog"}
 
 
@@ -420,25 +414,34 @@ def compare_with_error(difference: float, error: float) -> str:
 
 
 def table1() -> str:
-    """Show the paper's RMSE and ours."""
-    found = grouped(rows("table1"), "dataset", "model")
+    """Show the paper's RMSE and ours, and on how many sets ours is as good."""
+    found = grouped(rows("paper_score_regression", variant="base"), "data", "model")
     heads, lines = ["set", *(f"{c}, {who}" for c in COLUMNS.values() for who in ("paper", "ours"))], []
+    reached: dict[str, list[bool]] = {model: [] for model in COLUMNS}
     for dataset, quoted in QUOTED["table1"].items():
         lines.append([dataset])
         for model, column in COLUMNS.items():
             paper, paper_error = quoted[column]
+            lines[-1].append(f"{paper} ± {paper_error}")
+            if (dataset, model) not in found:
+                lines[-1].append("")
+                continue
             value, error = mean_error([run["rmse"] for run in found[dataset, model]])
             verdict = compare_with_error(paper - value, hypot(error, paper_error))
-            lines[-1] += [f"{paper} ± {paper_error}", f"{value:.4g} ± {error:.2g} ({verdict})"]
-    return markdown(heads, lines)
+            reached[model].append(value <= paper + paper_error / 2)
+            lines[-1].append(f"{value:.4g} ± {error:.2g} ({verdict})")
+    text = "; ".join(f"{COLUMNS[m]} on {sum(r)} of {len(r)}" for m, r in reached.items() if r)
+    shown = markdown(heads, lines)
+    return f"Our mean is at most the paper's plus half of its standard error: {text} sets.\n\n{shown}"
 
 
 def table1_measures() -> str:
     """Show all scores of the runs of Table 1."""
-    runs = sorted(rows("table1"), key=lambda run: (str(run["dataset"]), list(MODELS).index(run["model"])))
+    runs = rows("paper_score_regression", variant="base")
+    runs.sort(key=lambda run: (str(run["data"]), list(MODELS).index(run["model"])))
     return table(
         [{**run, "model": MODELS[run["model"]]} for run in runs],
-        {"set": "dataset", "model": "model"},
+        {"set": "data", "model": "model"},
         {
             "splits": count,
             "RMSE": spread("rmse"),
@@ -446,6 +449,7 @@ def table1_measures() -> str:
             "CRPS": spread("crps"),
             "inside 50 %": mean("cover50", ".0f", 100),
             "inside 90 %": mean("cover90", ".0f", 100),
+            "epochs": mean("epochs", ".0f"),
             "fit": seconds("fit_s"),
         },
     )
@@ -453,10 +457,12 @@ def table1_measures() -> str:
 
 def differences(first: str, second: str) -> str:
     """Show paired differences of two models of Table 1, and the paper's."""
-    found = grouped(rows("table1"), "dataset", "model")
+    found = grouped(rows("paper_score_regression", variant="base"), "data", "model")
     lines, lower = [], []
     for dataset, quoted in QUOTED["table1"].items():
-        both = pairs(found[dataset, first], found[dataset, second], "split")
+        both = pairs(found.get((dataset, first), []), found.get((dataset, second), []), "split")
+        if not both:
+            continue
         cells = [mean_error([a[figure] - b[figure] for a, b in both]) for figure in ("rmse", "ll")]
         paper = quoted[COLUMNS[first]][0] - quoted[COLUMNS[second]][0]
         lower.append(cells[0])
@@ -474,24 +480,122 @@ def differences(first: str, second: str) -> str:
 
 
 def table2() -> str:
-    """Show the paper's accuracy and ours."""
-    found = grouped(rows("table2"), "model", "hidden", "data")
-    heads, lines = (
-        ["model", "hidden", *(f"{name}, {who}" for name in SETS.values() for who in ("paper", "ours"))],
-        [],
-    )
+    """Show the paper's accuracy and ours, and in how many cells ours is as good."""
+    found = grouped(rows("paper_score_classes", variant="base"), "model", "hidden", "data")
+    heads = ["model", "hidden", *(f"{name}, {who}" for name in SETS.values() for who in ("paper", "ours"))]
+    lines, reached = [], {data: [0, 0] for data in SETS}
     for cell, quoted in QUOTED["table2"].items():
         model, hidden = cell.split()
         lines.append([MODELS[model], hidden])
         for data, paper in zip(SETS, quoted, strict=True):
-            ours = float(np.mean([run["accuracy"] for run in found[model, hidden, data]]))
-            errors = [
+            lines[-1].append(f"{paper:.2f}")
+            if (model, hidden, data) not in found:
+                lines[-1].append("")
+                continue
+            each = [a for run in found[model, hidden, data] for a in run["accuracies"]]
+            ours, error = mean_error(each)
+            shown = f"{ours:.2f} ± {error:.2f}" if len(each) > 1 else f"{ours:.2f}"
+            binomial = [
                 100 * sqrt(p / 100 * (1 - p / 100) / n)
                 for p, n in zip((paper, ours), QUOTED["test_rows"][data], strict=True)
             ]
-            lines[-1] += [f"{paper:.2f}", f"{ours:.2f} ({compare_with_error(ours - paper, hypot(*errors))})"]
-    linear = [part for data in SETS for part in ("", mean("accuracy", ".2f")(found["linear", "none", data]))]
-    return markdown(heads, [*lines, ["logistic regression", "none", *linear]])
+            lines[-1].append(f"{shown} ({compare_with_error(ours - paper, hypot(*binomial))})")
+            if model != "relu":
+                reached[data][0] += round(ours, 2) >= paper
+                reached[data][1] += 1
+    linear = [
+        part for d in SETS for part in ("", mean("accuracy", ".2f")(found.get(("linear", "none", d), [])))
+    ]
+    text = "; ".join(f"{SETS[d]} in {n} of {total}" for d, (n, total) in reached.items() if total)
+    shown = markdown(heads, [*lines, ["logistic regression", "none", *linear]])
+    return f"Our mean is at least the paper's: {text} cells of TGGM.\n\n{shown}"
+
+
+def chosen_settings() -> str:
+    """Show the step size, the epochs and the scale of targets of each cell."""
+
+    def cell(runs: list[Run]) -> str:
+        run = runs[0]
+        scale = f", targets {run['targets']:g}" if run.get("targets", 1) != 1 else ""
+        scale += f", inputs {run['inputs']}" if run["inputs"] != 1 else ""
+        return f"{run['rate']:g}, {run['epochs']}{scale}"
+
+    runs = [{**run, "cell": run["data"]} for run in rows("paper_score_regression", variant="base")]
+    for run in rows("paper_score_classes", data="mnist", variant="base"):
+        runs += [{**run, "cell": f"mnist {run['hidden']}"}] if run["model"] != "linear" else []
+    return pivot([{**run, "model": MODELS[run["model"]]} for run in runs], "cell", "model", cell)
+
+
+def likelihood_gaps() -> str:
+    """Show the errors of mean field and EP on the networks that TGGM-ML trained."""
+    runs = [run for run in rows("paper_score_regression", model="ml", variant="base") if "ep_gap" in run]
+    form = {"mean field": mean("meanfield_gap", "+.3f"), "EP": mean("ep_gap", "+.5f")}
+    return table(runs, {"set": "data"}, form)
+
+
+def protein() -> str:
+    """Show all settings that were tried on Protein."""
+    lines = []
+    for run in rows("paper_choose_regression", data="protein", split=0):
+        if run["epochs"] not in (20, 200):
+            continue
+        method = {"ep": "TGGM-ML by EP"}.get(run.get("method"), MODELS[run["model"]])
+        sigma = run.get("sigma0", 0.1 if run["model"] == "bp" else 0.5**0.5) ** 2
+        numbers = [sigma, run["rate"], run["epochs"], run["inputs"], run["targets"]]
+        words = {"init": "initial weights scaled", "noise": "σ1² learned", "schedule=constant": "constant"}
+        extra = "; ".join(text for key, text in words.items() if key in run or key in run["variant"])
+        lines.append((run["epochs"], run["rmse"], [method, *(f"{x:.3g}" for x in numbers), extra]))
+    heads = ["model", "σ0²", "step size", "epochs", "inputs", "targets", "other", "held-out RMSE"]
+    return markdown(heads, [[*cells, f"{rmse:.3f}"] for _, rmse, cells in sorted(lines)])
+
+
+OPEN_CHOICES = {
+    "base": "common settings",
+    "rate=0.001": "step size 0.001",
+    "rate=0.003": "step size 0.003",
+    "rate=0.01": "step size 0.01",
+    "rate=0.1": "step size 0.1",
+    "longer=0.5": "half the epochs",
+    "longer=2": "twice the epochs",
+    "schedule=constant": "constant step size",
+    "schedule=constant,keep=best": "constant step size, best epoch on a held-out tenth",
+    "targets=1": "targets with deviation 1",
+    "targets=4": "targets with deviation 4",
+    "inputs=0.5": "inputs with deviation 0.5",
+    "inputs=2": "inputs with deviation 2",
+    "inputs=whole": "pixels standardised as a whole",
+    "init=scaled": "initial weights scaled by σ0 and the numbers of units",
+    "solver=newton": "E-step solved by Newton's method",
+    "reading=precision": "σ0² and σ1² read as precisions",
+    "method=ep": "expectation propagation instead of mean field",
+    "noise=null": "σ1² learned",
+    "sigma0=0.7071": "σ0² = 0.5",
+}
+
+
+def choices(kind: str, model: str) -> str:
+    """Show what a change of one chosen setting changes, on hold-outs of the training rows."""
+    figure = "rmse" if kind == "regression" else "accuracy"
+    by = ("data", "split") if kind == "regression" else ("data", "hidden", "seeds")
+    runs = [run for run in rows(f"paper_choose_{kind}", model=model) if run["data"] not in ("news", "blogs")]
+    base = [run for run in runs if run["variant"] == "base"]
+    column = "data" if kind == "regression" else "hidden"
+    heads, lines = list(grouped(base, column)), []
+    for variant, label in OPEN_CHOICES.items():
+        some = pairs([run for run in runs if run["variant"] == variant], base, *by)
+        cells = []
+        for head in heads if some else []:
+            both = [(a[figure], b[figure]) for a, b in some if a[column] == head]
+            if not both:
+                cells.append("")
+            elif variant == "base":
+                cells.append(f"{np.mean([a for a, _ in both]):.4g}")
+            elif kind == "regression":
+                cells.append(f"{100 * np.expm1(np.mean([np.log(a / b) for a, b in both])):+.1f} %")
+            else:
+                cells.append(f"{np.mean([a - b for a, b in both]):+.2f}")
+        lines += [[label, *cells]] if some else []
+    return markdown(["choice", *heads], lines)
 
 
 CLASS_COLUMNS: dict[str, Cell] = {
@@ -510,20 +614,9 @@ def class_table(runs: list[Run]) -> str:
 
 def deep_digits() -> str:
     """Show classifiers of MNIST with two hidden layers."""
-    runs = rows("class_methods", data="mnist") + rows("table2", data="mnist")
-    return class_table(
-        [{**run, "model": MODELS.get(run["model"], run["model"])} for run in runs if "-" in run["hidden"]]
-    )
-
-
-def exceptions() -> str:
-    """Show the held-out RMSE of other step sizes and numbers of epochs."""
-    by = {"model": "model", "set": "dataset", "step size": "rate", "epochs": "epochs"}
-    return table(
-        rows("exceptions"),
-        by,
-        {"held-out RMSE": mean("rmse", ".3g"), "best epoch": mean("best_epoch", ".0f")},
-    )
+    runs = rows("paper_score_classes", data="mnist", variant="base")
+    runs = rows("class_methods", data="mnist") + [{**run, "model": MODELS[run["model"]]} for run in runs]
+    return class_table([run for run in runs if "-" in run["hidden"]])
 
 
 def activation() -> str:
@@ -686,15 +779,23 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "arena-ll": lambda: wide("ll", ".2f", "regression", unique=0.9),
         "default-uci": default_uci,
         "default-classes": lambda: class_table(rows("class_methods", model="default")),
+    },
+    "docs/paper.md": {
         "table1": table1,
         "table1-measures": table1_measures,
-        "table1-exceptions": exceptions,
         "table2": table2,
-        "table2-measures": lambda: class_table(rows("table2")),
+        "table2-measures": lambda: class_table(rows("paper_score_classes", variant="base")),
+        "settings": chosen_settings,
+        "gaps": likelihood_gaps,
+        "protein": protein,
+        "choices-ml": lambda: choices("regression", "ml"),
+        "choices-bp": lambda: choices("regression", "bp"),
+        "choices-digits-ml": lambda: choices("classes", "ml"),
+        "choices-digits-bp": lambda: choices("classes", "bp"),
+        "ml-bp": lambda: differences("ml", "bp"),
+        "bp-relu": lambda: differences("bp", "relu"),
         "activation": activation,
         "best-sigma": best_sigma,
-        "ml-bp": lambda: differences("paper-ml", "paper-bp"),
-        "bp-relu": lambda: differences("paper-bp", "relu"),
         "gradients": gradients,
     },
     "docs/choosing-a-method.md": {
