@@ -28,6 +28,7 @@ from tables import RAW_TABLES
 Cell = Callable[[list[Run]], str]
 QUOTED = json.loads((Path(__file__).parent / "quoted.json").read_text())  # published figures
 ARENA = RESULTS / "arena"
+DIFFERENT = 0.9  # least share of different targets with which log-densities are compared
 FRAME_LEARNERS = (*OURS, "catboost-early", "lightgbm", "hgb", "linear")
 _used: dict[str, list[Run]] = {}  # by command: the runs that the current block shows
 
@@ -178,7 +179,8 @@ def duel(learner: str, task: str = "", figure: str = "skill") -> dict[str, tuple
     """
     found: dict[str, list[tuple[float, float]]] = {}
     for theirs, ours in pairs(arena(learner, task), arena("tggm", task), "table", "split"):
-        if figure in theirs and figure in ours:
+        comparable = figure != "ll" or ours.get("unique", 1.0) >= DIFFERENT
+        if figure in theirs and figure in ours and comparable:
             found.setdefault(theirs["table"], []).append((theirs[figure], ours[figure]))
     middle = np.median if figure.endswith("_s") else np.mean
     return {name: tuple(middle(values, axis=0).tolist()) for name, values in found.items()}
@@ -338,12 +340,12 @@ def ablations() -> str:
             continue
         cells = []
         for figure in ("rmse", "error", "crps", "ll"):
-            both = np.array([*duel(name, figure=figure).values()])
+            both = np.array([*duel(name, figure=figure).values()]).reshape(-1, 2)
             change = (
                 both[:, 0] - both[:, 1] if figure in ("ll", "error") else 100 * (both[:, 0] / both[:, 1] - 1)
             )
-            value, error = mean_error(change)
-            cells.append(f"{value:+.3g} ± {error:.2g}" if len(both) else "")
+            value, error = mean_error(change) if len(change) else (np.nan, np.nan)
+            cells.append(f"{value:+.3g} ± {error:.2g}" if np.isfinite(error) else "")
         lines.append([f"`{LEARNERS[name].settings}`", str(len(duel(name))), *cells])
     if not lines:
         return "Not run yet with the present default."
@@ -776,7 +778,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "arena-class-skill": lambda: wide("skill", task="classification"),
         "arena-rmse": lambda: wide("rmse", ".3g", "regression"),
         "arena-errors": lambda: wide("error", ".3f", "classification"),
-        "arena-ll": lambda: wide("ll", ".2f", "regression", unique=0.9),
+        "arena-ll": lambda: wide("ll", ".2f", "regression", unique=DIFFERENT),
         "default-uci": default_uci,
         "default-classes": lambda: class_table(rows("class_methods", model="default")),
     },
