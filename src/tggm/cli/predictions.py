@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.censored import sides
-from tggm.cli.files import CommandError, read_data, read_model, say, table_rows
+from tggm.cli.files import CommandError, read_data, read_model, say, sides_of, table_rows
 from tggm.metrics import cost_threshold
 from tggm.predictive.calibration import evenly_spaced
 from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, log_score
-from tggm.tables import Preparation, Table, TableWarning, Target
+from tggm.tables import Preparation, Table, TableWarning
 from tggm.tables.baselines import Figures, choose_class, positive_class, score_all
-from tggm.tables.columns import Note
 
 BLOCK = 100_000  # rows predicted at once
 FEW_ROWS = 5000  # that NumPy predicts in less time than JAX and scikit-learn are imported (1.3 s)
@@ -70,7 +68,7 @@ def read_inputs(given: Any, *, targets: bool = False, backends: Sequence[str] = 
         warnings.simplefilter("always")
         table = table.completed(names)
     notes += [str(warning.message) for warning in found]
-    notes += encoding_notes(model, table)
+    notes += model.table_.replacement_notes(table)
     for note in () if given.quiet else notes:
         say(f"note: {note}")
     return Inputs(model, stored, table, y, notes, positive, threshold, groups)
@@ -93,35 +91,11 @@ def rows_with_target(model: Any, stored: Preparation, table: Table, notes: list[
     return table, y
 
 
-def encoding_notes(model: Any, table: Table) -> list[str]:
-    """Return notes on values that were filled or pooled."""
-    notes: list[Note] = []
-    table.require([column.name for column in model.table_.columns_])
-    for column in model.table_.columns_:
-        column.encode(table, notes)
-    return [note.text for note in notes]
-
-
-def sides_of(table: Table, column: str | None, target: Target) -> NDArray[Any] | None:
-    """Return the sides of censored targets in a column of 0, 1 and −1, or of words."""
-    if column is None:
-        return None
-    if target.is_class:
-        raise CommandError("--censored is for numbers, but the target has classes; leave it out.")
-    table.require([column])
-    words = np.array([str(word) for word in table.words(column)])
-    try:
-        number = np.char.isdecimal(np.char.lstrip(words, "-+")).all()
-        return sides("censored", words.astype(float) if number else words, words.shape)
-    except ValueError as error:
-        raise CommandError(f"--censored {column}{str(error).removeprefix('`censored`')}") from None
-
-
 def score_inputs(inputs: Inputs, censored: str | None = None) -> tuple[Figures, Any, list[str]]:
     """Return scores of the model and its baselines, coverage of groups, and warnings about a drift."""
     stored, model, choice = inputs.stored, inputs.model, (inputs.threshold, inputs.positive)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` has reported these
+        warnings.simplefilter("ignore", TableWarning)  # `read_inputs` has reported these
         X = model.table_.transform(inputs.table)
         side = sides_of(inputs.table, censored, stored.target)
         figures = score_all(model, inputs.table, stored.baselines, X, inputs.y, *choice, side)
@@ -157,7 +131,7 @@ def predicted_columns(inputs: Inputs, given: Any) -> Columns:
     """Return the columns of predictions, named after the target."""
     predicted, blocks = _classes if inputs.stored.target.is_class else _numbers, []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` has reported these
+        warnings.simplefilter("ignore", TableWarning)  # `read_inputs` has reported these
         for begin in range(0, len(inputs.table), BLOCK):
             rows = inputs.table.take(np.arange(begin, min(begin + BLOCK, len(inputs.table))))
             try:

@@ -30,7 +30,6 @@ from starlette.routing import Route
 
 import tggm
 from tggm.cli.files import CommandError, interruption, say
-from tggm.cli.predictions import encoding_notes
 from tggm.tables import TableError, TableWarning
 from tggm.tables.columns import Column, Number
 from tggm.tables.reading import parse_csv
@@ -91,7 +90,7 @@ class ServedModel:
         writer.writerow(["row", *names])
         writer.writerows([k, *(_cell(row.get(name)) for name in names)] for k, row in enumerate(rows))
         table = parse_csv(text.getvalue(), "the request", delimiter=",", missing=self._stored.gaps)
-        notes = encoding_notes(self._model, table)
+        notes = self._model.table_.replacement_notes(table)
         with self._lock, warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)
             if self._stored.target.is_class:

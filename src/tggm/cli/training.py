@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from tggm.arrays import Ints
-from tggm.cli.files import CommandError, interruption, say
-from tggm.cli.predictions import encoding_notes, sides_of
+from tggm.cli.files import CommandError, interruption, say, sides_of
 from tggm.data import Piece, Stream
 from tggm.data.stream import hash_rows
 from tggm.estimators import TGGMClassifier, TGGMRegressor
@@ -191,7 +190,7 @@ def fit_table(table: Table, options: Namespace) -> Fit:
     groups = None if groups is None else groups[train]
     model = train_model(options, target, len(train), (X, y[train]), progress, groups, side)
     model.fitted_ = replace(model.fitted_, target=target.name)
-    progress.note(encoding_notes(model, inputs))
+    progress.note(model.table_.replacement_notes(inputs))
     held = rows.take(test) if len(test) else None
     found = table.source, X, y[train], groups, len(train), held
     return _result(model, target, *found, place, begin, progress, options)
@@ -253,7 +252,7 @@ def _result(
     """Fit the baselines, compute scores on the held-out rows, and return the result."""
     features, figures = training_features(model.table_, X, y, target.is_class, groups), {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # `encoding_notes` reports these
+        warnings.simplefilter("ignore", TableWarning)  # `fit_table` reports these
         encoded: Any = None if test is None else model.table_.transform(test)
         baselines = fit_baselines(features, y, target.is_class)
         seconds = time.perf_counter() - begin

@@ -43,6 +43,14 @@ class Encoder:
         table = self._table(X)
         return self._encode(table.completed([column.name for column in self.columns_]), unknown=True)
 
+    def replacement_notes(self, table: Table) -> list[str]:
+        """Return notes on values of a table that are filled or pooled."""
+        table.require([column.name for column in self.columns_])
+        notes: list[Note] = []
+        for column in self.columns_:
+            column.encode(table, notes)
+        return [note.text for note in notes]
+
     def _encode(self, table: Table, outcome: Outcomes | None = None, unknown: bool = False) -> Floats:
         """Encode all columns and warn about those that look wrong; `outcome` are targets of training rows.
 

@@ -162,7 +162,6 @@ class TableTransformer(Encoder, TransformerMixin, BaseEstimator):  # type: ignor
         if target is not None and self.task == "auto":
             is_class = type_of_target(target, input_name="y") in ("binary", "multiclass")
         outcome = None if target is None else Outcomes.of(target, is_class, groups)
-        self._set_names(tuple(table.columns), table.named)
         self._missing = (*self.missing, *table.missing)
         self.left_out_ = dict.fromkeys(_resolve("ignore", self.ignore, table), _ASKED)
         kinds = dict.fromkeys(_resolve("dates", self.dates, table), "date")
@@ -188,6 +187,7 @@ class TableTransformer(Encoder, TransformerMixin, BaseEstimator):  # type: ignor
             why = "; ".join(f"{name}: {reason}" for name, reason in list(self.left_out_.items())[:5])
             raise TableError(f"{table.source} has no column that a model could use ({why}).")
         self.columns_ = tuple(columns)
+        self._set_names(tuple(table.columns), table.named)
         return table, outcome
 
 
