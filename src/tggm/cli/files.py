@@ -150,25 +150,6 @@ def read_model(path: str, data: str = "", backends: Sequence[str] = ("jax",)) ->
     return model, table
 
 
-def sides_of(table: Any, column: str | None, target: Any) -> Any:
-    """Return the sides of censored targets in a column of 0, 1 and −1, or of words; None without a column."""
-    if column is None:
-        return None
-    if target.is_class:
-        raise CommandError("--censored is for numbers, but the target has classes; leave it out.")
-    import numpy as np
-
-    from tggm.censored import sides
-
-    table.require([column])
-    words = np.array([str(word) for word in table.words(column)])
-    try:
-        number = np.char.isdecimal(np.char.lstrip(words, "-+")).all()
-        return sides("censored", words.astype(float) if number else words, words.shape)
-    except ValueError as error:
-        raise CommandError(f"--censored {column}{str(error).removeprefix('`censored`')}") from None
-
-
 def table_bytes(path: str, columns: Mapping[str, Any], escape: bool = False) -> bytes:
     """Return columns as the content of a file of this name: Excel, Parquet, or CSV.
 

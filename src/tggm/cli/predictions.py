@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.cli.files import CommandError, read_data, read_model, say, sides_of, table_rows
+from tggm.cli.files import CommandError, read_data, read_model, say, table_rows
 from tggm.metrics import cost_threshold
 from tggm.predictive.calibration import evenly_spaced
 from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, log_score
@@ -93,6 +93,8 @@ def rows_with_target(model: Any, stored: Preparation, table: Table, notes: list[
 
 def score_inputs(inputs: Inputs, censored: str | None = None) -> tuple[Figures, Any, list[str]]:
     """Return scores of the model and its baselines, coverage of groups, and warnings about a drift."""
+    from tggm.cli.training import sides_of  # needs JAX
+
     stored, model, choice = inputs.stored, inputs.model, (inputs.threshold, inputs.positive)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # `read_inputs` has reported these

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from tggm.arrays import Ints
-from tggm.cli.files import CommandError, interruption, say, sides_of
+from tggm.censored import sides
+from tggm.cli.files import CommandError, interruption, say
 from tggm.data import Piece, Stream
 from tggm.data.stream import hash_rows
 from tggm.estimators import TGGMClassifier, TGGMRegressor
@@ -121,6 +122,21 @@ def input_columns(table: Table, options: Namespace) -> Table:
     """Return the inputs, without the target and the groups."""
     inputs = table.without(options.target, *filter(None, (options.groups, options.censored)))
     return replace(inputs, missing=tuple(options.missing))
+
+
+def sides_of(table: Table, column: str | None, target: Target) -> NDArray[Any] | None:
+    """Return the sides of censored targets in a column of 0, 1 and −1, or of words."""
+    if column is None:
+        return None
+    if target.is_class:
+        raise CommandError("--censored is for numbers, but the target has classes; leave it out.")
+    table.require([column])
+    words = np.array([str(word) for word in table.words(column)])
+    try:
+        number = np.char.isdecimal(np.char.lstrip(words, "-+")).all()
+        return sides("censored", words.astype(float) if number else words, words.shape)
+    except ValueError as error:
+        raise CommandError(f"--censored {column}{str(error).removeprefix('`censored`')}") from None
 
 
 def split(y: NDArray[Any], fraction: float, seed: int, *, stratified: bool) -> tuple[Ints, Ints]:
