@@ -161,3 +161,31 @@ def test_the_mode_of_jax_makes_no_difference():
     with jax.enable_x64(False):
         single = dist.log_prob_box()
     assert single == dist.log_prob_box()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_effective_points_have_no_error(seed):
+    # one point carries the weight: eight shifts that agree are no evidence
+    log_w = np.random.default_rng(seed).normal(size=(8, 100))
+    log_w[0, 0] = 50.0
+    assert truncated_normal._probability(log_w).error == np.inf
+    found = truncated_normal._moments(log_w, np.zeros((8, 100, D)))
+    assert np.all(np.isnan(found.mean_error))
+    assert np.all(np.isnan(found.cov_error))
+
+
+def test_the_mean_of_many_points_in_a_narrow_box_is_not_rounded():
+    h = 10 + 1e-12 * np.random.default_rng(0).random((8, 20_000, 1))
+    found = truncated_normal._moments(np.zeros(h.shape[:2]), h)
+    assert h.min() <= found.mean[0] <= h.max()
+    assert_allclose(found.cov[0, 0], np.var(h - 10), rtol=1e-6)
+
+
+def test_a_corner_at_correlation_one_millionth_below_one():
+    """Neither moments nor draws are wrong in silence where a few points carry all the weight."""
+    law = MultivariateTruncatedNormal([0, 0], [[1, 0.999999], [0.999999, 1]], [2, -3], [3, -2])
+    with pytest.warns(RuntimeWarning, match="with the largest number of points"):
+        moments = law.moments(tol=0.1)
+    assert np.all(np.isnan(moments.mean_error) | (np.abs(moments.mean - [2, -2]) < 6 * moments.mean_error))
+    with pytest.warns(RuntimeWarning, match="Hamiltonian"), pytest.raises(RuntimeError, match="do not mix"):
+        law.rvs(100)

@@ -30,6 +30,7 @@ SHIFTS = 8
 _FIRST = 1000  # points for each shift
 _MOST_POINTS = 2**17
 _MOST_NUMBERS = 2**28  # in the points of all shifts
+_LEAST_EFFECTIVE = 100  # number of points, effectively, below which errors are unknown
 _SINGLE = 1e-4  # smallest `tol` for which float32 is accurate enough
 _SINGLE_DIM = 10  # smallest dimension in which float32 is faster
 
@@ -58,11 +59,18 @@ class MarginalSummary(NamedTuple):
     quantiles: Floats
 
 
+def _few(w: Floats) -> bool:
+    """Return whether few points carry the weight: shifts that agree are then no evidence."""
+    return bool(w.sum() ** 2 < _LEAST_EFFECTIVE * (w**2).sum())
+
+
 def _probability(log_w: Floats) -> BoxEstimate:
     """Return the mean weight over several shifts, and its standard error from their spread."""
     top = log_w.max()
-    p = np.exp(log_w - top).mean(1)
-    return BoxEstimate(float(top + np.log(p.mean())), float(p.std(ddof=1) / p.mean() / np.sqrt(len(p))))
+    w = np.exp(log_w - top)
+    p = w.mean(1)
+    error = np.inf if _few(w) else float(p.std(ddof=1) / p.mean() / np.sqrt(len(p)))
+    return BoxEstimate(float(top + np.log(p.mean())), error)
 
 
 def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
@@ -70,13 +78,14 @@ def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
     w = np.exp(log_w - log_w.max())
     share = w.sum(1) / w.sum()
     w = w / w.sum()
-    mean = np.einsum("sn,snd->d", w, h)
-    off = h - mean
+    off = h - h[0, 0]  # a sum of a million numbers would round the mean of a narrow box
+    mean = np.einsum("sn,snd->d", w, off)
+    off, mean = off - mean, h[0, 0] + mean
     cov = np.einsum("sn,sni,snj->ij", w, off, off, optimize=True)
     # the weighted sums of residuals of each shift average to zero, so their spread is the error
     first = np.einsum("sn,snd->sd", w, off)
     second = np.einsum("sn,sni,snj->sij", w, off, off, optimize=True) - share[:, None, None] * cov
-    factor = np.sqrt(len(w) / (len(w) - 1))
+    factor = np.nan if _few(w) else np.sqrt(len(w) / (len(w) - 1))
     return MomentEstimates(
         mean, factor * np.sqrt((first**2).sum(0)), cov, factor * np.sqrt((second**2).sum(0))
     )
@@ -231,7 +240,7 @@ class MultivariateTruncatedNormal:
         most = min(_MOST_POINTS, _MOST_NUMBERS // (SHIFTS * self.dim))
         if self._points is None or self._single > single:
             self._draw(single)
-        while self._points is not None and (error := error_of(self._points)) > tol:
+        while self._points is not None and not (error := error_of(self._points)) <= tol:
             if 2 * self._n > most:
                 warnings.warn(
                     f"the standard error is {error:.2g}, above `tol` = {tol:g}, with the largest number "
@@ -240,8 +249,8 @@ class MultivariateTruncatedNormal:
                     stacklevel=3,
                 )
                 break
-            # errors decrease about as 1/n
-            self._n = min(most, self._n * 2 ** int(np.ceil(np.log2(np.clip(error / tol, 1.5, 16)))))
+            factor = np.clip(np.nan_to_num(error, nan=np.inf) / tol, 1.5, 16)  # errors decrease about as 1/n
+            self._n = min(most, self._n * 2 ** int(np.ceil(np.log2(factor))))
             self._draw(single)
         assert self._points is not None
         return self._points
@@ -273,8 +282,11 @@ class MultivariateTruncatedNormal:
             RuntimeWarning,
             stacklevel=3,
         )
-        draws: Floats = self.location + np.asarray(hmc(self._centre(), key, size, thin=5).draws)
-        return draws
+        found = hmc(self._centre(), key, max(size, 2000), thin=5)
+        draws: Floats = self.location + np.asarray(found.draws)
+        if not bool(found.converged) or len(np.unique(draws, axis=0)) < len(draws) // 2:
+            raise RuntimeError("rvs: the chains do not mix in this box; use moments() and marginals().")
+        return draws[:size]
 
     def _box(self) -> tuple[Array, Array, Limits]:
         limits = Limits(jnp.asarray(self.lower), jnp.asarray(self.upper))
@@ -290,7 +302,6 @@ class MultivariateTruncatedNormal:
         return MomentEstimates(mean, np.full_like(mean, error), cov, np.full_like(cov, error))
 
 
-@jax.jit
-def _ep_covariance(tg: TruncatedGaussian) -> Array:
-    """Return the covariance of one row."""
-    return linear_moments(tg, jnp.eye(tg.size, dtype=tg.shift.dtype), engine="ep")[1][0]
+_ep_covariance = jax.jit(
+    lambda tg: linear_moments(tg, jnp.eye(tg.size, dtype=tg.shift.dtype), engine="ep")[1][0]
+)

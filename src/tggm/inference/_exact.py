@@ -177,6 +177,7 @@ def _quadrature_moments(P: Array, shift: Array, limits: Limits, n_panels: int) -
         log_p = _log_marginal(*part, n_panels, x) + log_w
         total = logsumexp(log_p, axis=1)
         p = jnp.exp(log_p - total[:, None])
+        p = p / p.sum(1, keepdims=True)  # a large logarithm of the sum is rounded
         mean = (p * x).sum(1)
         return total, mean, (p * (x - mean[:, None]) ** 2).sum(1)
 

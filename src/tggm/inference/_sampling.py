@@ -26,16 +26,16 @@ import numpy as np
 from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 from jax.typing import ArrayLike
+from scipy.special import stdtrit
 
 from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference._common import full_limits, restore, unit_moments
-from tggm.precision.protocol import is_concrete
 from tggm.runtime import full_precision
 from tggm.special import truncated_quantile
 from tggm.special.quantile import survival_quantile, truncated_excess
 
-_PRECISE = 0.1  # error of a mean, in standard deviations, that counts as converged
+_LEAST_EFFECTIVE = 100  # effective sample size that counts as converged
 
 
 Step = Callable[[Array, Array], tuple[Array, tuple[Array, Array] | None]]
@@ -55,7 +55,8 @@ def _sample(
     rows, n_chains = tg.rows(), min(n, n_chains)
     steps = np.full(-(-n // n_chains), thin, np.int32)  # before each kept draw
     steps[0] += burn_in
-    start = starting_point(rows, n_chains, init)
+    key, first = jax.random.split(key)
+    start = starting_point(rows, n_chains, init, first)
     return restore(_run(method, n, rows, key, start, jnp.asarray(steps), *numbers), tg)
 
 
@@ -84,58 +85,51 @@ def _run(
     mean = means.mean((0, 1))
     var = (variances + (means - mean[None, None]) ** 2).mean((0, 1))
     some, n_iter = draws.reshape(-1, n_rows, m)[:n], jnp.broadcast_to(steps.sum(), n_rows)
-    return Moments(mean, var, None, agreement(draws), n_iter, "sample", draws=some)
+    converged, ess = agreement(draws, var)
+    pieces = 2 * n_chains if draws.shape[0] > 1 else max(n_chains, 2)
+    error = float(stdtrit(pieces - 1, 0.9995)) * jnp.sqrt(var / ess)
+    return Moments(mean, var, None, converged, n_iter, "sample", mean_error=error, ess=ess, draws=some)
 
 
-def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None) -> Array:
-    """Return first states of all chains, shape (m, n_chains * rows), the chains of a row `rows` apart.
-
-    The default is the means of the coordinates without couplings.
-    """
+def starting_point(tg: TruncatedGaussian, n_chains: int, init: ArrayLike | None, key: Array) -> Array:
+    """Return first states of all chains, (m, n_chains * rows), by default draws clipped to the limits."""
     rows, m = tg.shift.shape
+    lower, upper = (jnp.tile(a.T, (1, n_chains)) for a in full_limits(tg))
     if init is None:
-        means, _ = unit_moments(tg.shift, tg.precision.diagonal()[None, :], tg.walls())
-        h = jnp.broadcast_to(means[None], (n_chains, rows, m))
-    else:
-        h = jnp.asarray(init, tg.shift.dtype)
-        if h.size not in (rows * m, n_chains * rows * m) or h.shape[-1:] != (m,):
-            raise ValueError(
-                f"`init` must have the shape of the shift, or that with {n_chains} chains in front; "
-                f"got shape {h.shape} for {rows} rows of {m} variables."
-            )
-        h = jnp.broadcast_to(h.reshape(-1, rows, m), (n_chains, rows, m))
-        _check_inside(tg, h)
-    return h.reshape(n_chains * rows, m).T
-
-
-def _check_inside(tg: TruncatedGaussian, h: Array) -> None:
-    limits = full_limits(tg).map(lambda a: a[None])
-    if not is_concrete(h, *limits):
-        return
-    outside = float(jnp.maximum(limits.lower - h, h - limits.upper).max())
-    if outside > 0:
+        L = cholesky(tg.precision.dense())
+        z = jax.random.normal(key, (m, n_chains * rows), L.dtype)
+        z = z + jnp.tile(triangular_solve(L, tg.shift.T, left_side=True, lower=True), (1, n_chains))
+        h = triangular_solve(L, z, left_side=True, lower=True, transpose_a=True)
+        return jnp.clip(h, lower, upper)
+    h = jnp.asarray(init, tg.shift.dtype)
+    if h.size not in (rows * m, n_chains * rows * m) or h.shape[-1:] != (m,):
         raise ValueError(
-            f"`init` must be within the limits; it is outside by {outside:.3g}. Clip it, or omit it."
+            f"`init` must have the shape of the shift, or that with {n_chains} chains in front; "
+            f"got shape {h.shape} for {rows} rows of {m} variables."
         )
+    h = jnp.broadcast_to(h.reshape(-1, rows, m), (n_chains, rows, m))
+    return jnp.clip(h.reshape(n_chains * rows, m).T, lower, upper)
 
 
-def agreement(draws: Array) -> Array:
-    """Return whether the chains of each row agree; draws of shape (per_chain, n_chains, rows, m).
+def agreement(draws: Array, var: Array) -> tuple[Array, Array]:
+    """Return whether the chains of each row agree, and effective sample sizes, (rows, m).
 
-    Splits every chain in halves. For each variable the standard error of the mean, from the spread of the
-    halves' means, must be at most a tenth of the standard deviation, and the first halves must agree with the
-    second to a fifth. Slow mixing fails the first condition, a drift from the start the second.
+    The spread of the means of halves of every chain of `draws`, (per_chain, n_chains, rows, m), and the
+    difference between first and second halves give the squared standard error of a mean; the variance over
+    it is the effective sample size, which must be at least 100.
     """
     per_chain, n_chains = draws.shape[:2]
     half = max(per_chain // 2, 1)
     pieces = jnp.stack([draws[:half].mean(0), draws[-half:].mean(0)])[: min(per_chain, 2)]
     n_pieces = pieces.shape[0] * n_chains
     if n_pieces == 1:
-        return jnp.zeros(draws.shape[2], bool)
-    std = jnp.sqrt(draws.var((0, 1)))
-    error = pieces.std((0, 1), ddof=1) / math.sqrt(n_pieces)
-    drift = jnp.abs(pieces[0].mean(0) - pieces[-1].mean(0))
-    return ((error <= _PRECISE * std) & (drift <= 2 * _PRECISE * std)).all(-1)
+        return jnp.zeros(draws.shape[2], bool), jnp.ones_like(var)
+    error = pieces.var((0, 1), ddof=1) / n_pieces
+    halves = pieces.mean(1)
+    drift = (halves[0] - halves[-1]) ** 2 / 4
+    ess = var / jnp.maximum(jnp.maximum(error, drift), float(np.finfo(var.dtype).tiny))
+    ess = jnp.clip(ess, 0, draws.shape[0] * draws.shape[1])
+    return (ess >= _LEAST_EFFECTIVE).all(-1), ess
 
 
 def gibbs(
@@ -164,13 +158,14 @@ def gibbs(
     burn_in, thin : int
         Sweeps before the first draw, and between draws.
     init : array_like, shape of the shift or (n_chains, shape of the shift), optional
-        States to start from, within the limits.
+        States to start from; clipped to the limits.
 
     Returns
     -------
     Moments
-        With kind "sample", `draws` of shape (n, …, m) and no `log_z`. `converged` is true if the chains
-        of a row agree; `n_iter` counts sweeps.
+        With kind "sample", `draws` of shape (n, …, m) and no `log_z`. `ess` are effective sample sizes, from
+        the spread of the chains; `converged` is true if all are at least 100, and `mean_error` is a 99.9 %
+        bound then. `n_iter` counts sweeps.
     """
     return _sample(_gibbs_step, tg, key, n, n_chains, burn_in, thin, init)
 
@@ -233,13 +228,11 @@ def hmc(
     burn_in, thin : int
         Trajectories before the first draw, and between draws.
     max_bounces : int, optional
-        Trajectories with more reflections are rejected, which keeps the distribution; 1000 + 100 m by
-        default.
+        Trajectories with more reflections (1000 + 100 m) are rejected, which keeps the distribution.
     """
-    if max_bounces is None:
-        max_bounces = 1000 + 100 * tg.size
-    check.count("max_bounces", max_bounces)
-    return _sample(_hmc_step, tg, key, n, n_chains, burn_in, thin, init, jnp.int32(max_bounces))
+    bounces = 1000 + 100 * tg.size if max_bounces is None else max_bounces
+    check.count("max_bounces", bounces)
+    return _sample(_hmc_step, tg, key, n, n_chains, burn_in, thin, init, jnp.int32(bounces))
 
 
 def _hmc_step(tg: TruncatedGaussian, n_chains: int, max_bounces: Array) -> Step:
