@@ -7,10 +7,9 @@
 `choose` scores hold-outs of the training rows: a tenth of each split's, 10,000 images, a sixth of the
 documents, with the settings `START`. `score` trains on all training rows and scores the test rows, with the
 settings that were best there, `CHOSEN`. A variant is a list of changes such as "rate=0.03,longer=0.5"; "base"
-has none, "open" stands for all single changes, `OPEN`, and "best" for the variant of a classifier that
-`choose` scored best. Regressions have one run per split, whose number is the seed; classifiers are fitted as
-one ensemble whose members, one per seed, are scored one by one. Regressions need no accelerator (use --jobs);
-digits and documents are faster with one.
+has none, and "open" stands for all single changes, `OPEN`. Regressions have one run per split, whose number
+is the seed; classifiers are fitted as one ensemble whose members, one per seed, are scored one by one.
+Regressions need no accelerator (use --jobs); digits and documents are faster with one.
 
 `relu` is a ReLU network trained by the same loop: TGGM-BP with σ0 = 1e-4, whose activation is within 0.8 σ0
 of max(μ, 0). Results go to experiments/results/paper_MODE_KIND.json.
@@ -18,16 +17,15 @@ of max(μ, 0). Results go to experiments/results/paper_MODE_KIND.json.
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from datasets import Documents, load_20newsgroups, load_mnist, load_poliblog, load_uci
 from scipy import sparse
-from scores import calibration, distribution
+from scores import Gaussian, calibration, distribution, rms
 from sklearn.linear_model import LogisticRegression
-from store import RESULTS, Clock, complete, options, read, some
+from store import RESULTS, Clock, complete, options, some
 
 from tggm.paper import PaperClassifier, PaperRegressor
 from tggm.paper._estimators import predictions, prepare
@@ -159,28 +157,6 @@ def held_out(rows: Any, count: int, seed: int) -> tuple[Any, Any]:
 # regression
 
 
-class _Scaled:
-    """A predictive distribution in the units of the data."""
-
-    def __init__(self, dist: Any, shift: float, scale: float) -> None:
-        self._dist, self._shift, self._scale = dist, shift, scale
-
-    def _standardise(self, y: Any) -> Any:
-        return (y - self._shift) / self._scale
-
-    def mean(self) -> Any:
-        return self._dist.mean() * self._scale + self._shift
-
-    def cdf(self, y: Any) -> Any:
-        return self._dist.cdf(self._standardise(y))
-
-    def logpdf(self, y: Any) -> Any:
-        return self._dist.logpdf(self._standardise(y)) - np.log(self._scale)
-
-    def crps(self, y: Any) -> Any:
-        return self._dist.crps(self._standardise(y)) * self._scale
-
-
 def regression(mode: str, data: str, model: str, variant: str, split: int) -> Settings:
     """Fit and score one model on one split, whose number is also the seed."""
     X, y, splits = load_uci(data)
@@ -194,10 +170,11 @@ def regression(mode: str, data: str, model: str, variant: str, split: int) -> Se
     fitted, clock = estimator(data, model, settings, split), Clock()
     fitted.fit((X[train] - shift) / scale, (y[train] - centre) / unit)
     times, Z = clock.read(), (X[rows] - shift) / scale
+    mean, std = fitted.predict(Z, return_std=True)
+    mean, std = mean * unit + centre, std * unit
     if mode == "choose":
-        error = fitted.predict(Z) * unit + centre - y[rows]
-        return settings | times | {"rmse": float(np.sqrt(np.mean(error**2)))} | _training(fitted)
-    found = distribution(_Scaled(fitted.predict_dist(Z), centre, unit), y[rows])
+        return settings | times | {"rmse": rms(mean - y[rows])} | _training(fitted)
+    found = distribution(Gaussian(mean, std), y[rows])
     if model == "ml" and split == 0:
         found |= gaps(fitted, Z[:MEASURED], (y[rows][:MEASURED] - centre) / unit)
     return settings | times | found | _training(fitted)
@@ -294,14 +271,6 @@ def classification(mode: str, data: str, model: str, hidden: str, variant: str, 
     return settings | times | means | _training(fitted)
 
 
-def best_variant(path: Any, data: str, model: str, hidden: str) -> str:
-    """Return the most accurate variant on held-out rows, for these sizes or else for as many layers."""
-    runs = [run for run in read(path)["runs"] if (run["data"], run["model"]) == (data, model)]
-    same = [run for run in runs if run["hidden"] == hidden]
-    runs = same or [run for run in runs if ("-" in run["hidden"]) == ("-" in hidden)]
-    return str(max(runs, key=lambda run: run["accuracy"])["variant"]) if runs else "base"
-
-
 def fit_and_score(estimator: Any, part: Problem) -> Settings:
     """Fit an estimator and score its probabilities."""
     clock = Clock()
@@ -337,7 +306,6 @@ def main() -> None:
     p.add_argument("--splits", type=int, default=20, help="run only the first splits")
     p.add_argument("--seeds", type=int, default=5, help="networks of a classifier")
     p.add_argument("--variants", nargs="+", default=["base"])
-    p.add_argument("--choices", type=Path, default=RESULTS / "paper_choose_classes.json", help="for best")
     args = p.parse_args()
     numbers, words = ([d for d in args.data if d in kind] for kind in (UCI, CLASSES))
 
@@ -355,7 +323,7 @@ def main() -> None:
         out = args.out or RESULTS / f"paper_{args.mode}_regression.json"
         complete(out, ("mode", "data", "model", "variant", "split"), regression, tasks, **jobs)
     tasks = [
-        (args.mode, d, m, h, best_variant(args.choices, d, m, h) if v == "best" else v, args.seeds)
+        (args.mode, d, m, h, v, args.seeds)
         for d in words for m in models for v in variants(d, m) for h in args.hidden
     ]  # fmt: skip
     tasks += [("score", d, "linear", "none", "base", 1) for d in words if "linear" in args.models]
