@@ -376,16 +376,25 @@ def fits(tables: Sequence[str]) -> str:
 
 def gaps() -> str:
     """Show coverage of 90 % intervals on gap and tail splits: means over columns, and the worst column."""
-    runs, lines = [run for run in rows("gaps") if run["split"] != "random"], []
+    runs, lines = [dict(run) for run in rows("gaps") if run["split"] != "random"], []
+    names = {run["set"] for run in runs} - UCI.keys()
+    for run in runs:
+        run["shown"] = f"{len(names)} development tables" if run["set"] in names else run["set"]
+    labels = {
+        "default": "default",
+        "catboost-early": "CatBoost",
+        "ngboost": "NGBoost",
+        "gp": "Gaussian process",
+    }
     parts = {"": "default", "narrow_": "not widened", "mixture_": "plain mixture"}
-    for (name, kind), group in grouped(runs, "set", "split").items():
+    for (name, kind), group in grouped(runs, "shown", "split").items():
         found: dict[str, str] = {}
         for model, some in grouped(group, "model").items():
-            for part, label in parts.items() if model == "default" else [("", model)]:
+            for part, label in parts.items() if model == "default" else [("", labels[model])]:
                 cover = [100 * run[part + "cover90"] for run in some]
-                ll = np.mean([run[part + "ll"] for run in some])
-                found[label] = f"{np.mean(cover):.0f} ({min(cover):.0f}), {ll:.2f}"
-        columns = str(len({run["column"] for run in group}))
+                ll, crps = (np.mean([run[part + figure] for run in some]) for figure in ("ll", "crps"))
+                found[label] = f"{np.mean(cover):.0f} ({min(cover):.0f}), {ll:.2f}, {crps:.3f}"
+        columns = str(len({(run["set"], run["column"]) for run in group}))
         lines.append({"set": name, "split": kind, "columns": columns, **found})
     heads = list(dict.fromkeys(head for line in lines for head in line))
     return markdown(heads, [[line.get(head, "") for head in heads] for line in lines])
