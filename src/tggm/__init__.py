@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tggm.tables import TableWarning as TableWarning
     from tggm.truncated_normal import MultivariateTruncatedNormal as MultivariateTruncatedNormal
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOME = {
     "Censored": "tggm.censored",
