@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
     houses, new = (pd.read_csv(EXAMPLES / name) for name in ("houses.csv", "new_houses.csv"))
     order = houses.sample(frac=1, random_state=0)
     test, train = order[:120], order[120:]
-    model = TGGMRegressor(n_members=3, max_epochs=250, support=(0, None), random_state=0, verbose=True)
+    model = TGGMRegressor(n_members=4, max_epochs=250, support=(0, None), random_state=0, verbose=True)
     model.fit(train.drop(columns="price"), train["price"])
     save(model, folder / "houses.tggm")
 

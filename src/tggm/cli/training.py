@@ -71,7 +71,7 @@ def build_estimator(options: Namespace, is_class: bool, n_rows: int) -> Any:
         given["support"] = (options.lower, options.upper)
     settings = {name: value for name, value in given.items() if value is not None}
     settings |= {kind: getattr(options, kind) for kind in CHOICES}
-    members = 3 if options.quick else 10 if n_rows < MOST_ROWS_OF_TEN and not is_class else 5
+    members = 4 if options.quick else 10 if n_rows < MOST_ROWS_OF_TEN and not is_class else 5
     model: Any = (TGGMClassifier if is_class else TGGMRegressor)(n_members=members, random_state=options.seed)
     if options.quick:
         batch = min(max(n_rows / 8, 128), 512)

@@ -78,7 +78,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         "auto" is 0.3 (n_features − 16) min(1, 200 / rows), at least 0.1.
     cv : float, int or splitter, default 0.1
         Which rows members hold out for early stopping, pooling and calibration. A float is the fraction that
-        each member holds out at random; of four or more members, several share these. An integer is a number
+        each member holds out at random; at least two members share these. An integer is a number
         of folds. A splitter of scikit-learn, such as GroupKFold() or TimeSeriesSplit(), splits the rows of
         `fit`. Folds are assigned to members in turn, at least two members each; with too few members only
         the last folds are used. If its training parts leave rows out, its members only choose the number of

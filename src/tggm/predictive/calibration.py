@@ -45,7 +45,7 @@ errors: the variance of their mean, with groups as sampling units, over that for
 Rows whose latent value is only known to lie in an interval, such as those at a limit of the target, have the
 log-probability of the interval instead of a log-density. D and the factor of the errors come from the others.
 
-If fewer than five rows are held out twice (as usual with fewer than four members), D is the variance of all
+If fewer than five rows are held out twice (a single member, or very few rows), D is the variance of all
 members, which is too small and correlated with the error; only half of the reduction is applied.
 """
 

@@ -23,7 +23,6 @@ from scipy import sparse
 from tggm.data.standardise import Columns
 from tggm.models.layers import SparseRows
 
-GROUPED = 4  # from this many members on, several hold out the same rows
 ENOUGH_HELD = 250  # rows held out by at least one member
 _QUEUED = 2  # blocks read ahead
 Index = NDArray[np.int32]
@@ -101,8 +100,7 @@ def assign_folds(
     The rows are split at random into folds, one for each group of members, and split again if there are more
     groups than folds. Members that hold out the same rows show how much members differ on unseen rows. The
     number of groups is the smallest that holds out 250 rows, but at least two, so that at least half of the
-    members train on each row; each group has at least two members. With fewer than four members each has its
-    own fold.
+    members train on each row. Each group has at least two members; up to three members are one group.
 
     Rows of one unit are held out together if `units` has the unit of each row; units are then counted instead
     of rows, and at least one is held out.
@@ -112,7 +110,7 @@ def assign_folds(
     if not count:
         none = np.zeros(0, np.int32)
         return [(rng.permutation(rows).astype(np.int32), none) for _ in range(members)]
-    folds = members if members < GROUPED else int(np.clip(-(-ENOUGH_HELD // count), 2, members // 2))
+    folds = min(max(-(-ENOUGH_HELD // count), 2), max(members // 2, 1))
     found: list[Fold] = []
     while len(found) < folds:
         found += random_folds(rng, rows, max(2, round(size / count)), units)
