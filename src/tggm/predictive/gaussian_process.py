@@ -30,7 +30,7 @@ from tggm.predictive.calibration import HeldOut
 
 FEWEST_ROWS, MOST_ROWS = 20, 2_000  # training rows
 MOST_COLUMNS = 200
-LEAST_GAIN = 2.0  # standard errors of held-out squared errors
+LEAST_GAIN = 1.0  # standard errors of held-out squared errors
 OUTLYING = 100.0  # times the median squared error: rows above it do not choose the weight
 PROCESS = "process."  # of the names of arrays in a model file
 _SAMPLE = 350  # rows from which lengths and variances are estimated
