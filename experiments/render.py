@@ -821,6 +821,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             "dataset",
             joined(mean("crps"), mean("cover50", ".0f", 100), mean("cover90", ".0f", 100), by=", "),
         ),
+        "methods": lambda: class_table([run for run in rows("class_methods") if "-" not in run["hidden"]]),
     },
     "docs/uncertainty.md": {
         "coverage": coverage,
@@ -831,9 +832,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             {"rows": "n", "noise": "noise", "samples": "fits"},
             {"inside": mean("inside"), "standard errors above the level": mean("errors_above", "+.1f")},
         ),
-    },
-    "docs/classification.md": {
-        "methods": lambda: class_table([run for run in rows("class_methods") if "-" not in run["hidden"]])
     },
     "docs/deep.md": {"deep-digits": deep_digits},
     "docs/targets.md": {
