@@ -308,12 +308,12 @@ def by_learner() -> str:
     for name in known("regression"):
         runs = arena(name, "regression")
         cells = [str(len(grouped(runs, "table"))), *(mean(f"cover{p}", ".0f", 100)(runs) for p in (50, 90))]
-        for figure in ("fit_s", "cpu_s", "predict_s"):
+        for figure in ("fit_s", "cpu_s"):
             part = [theirs for theirs, _ in duel(name, "regression", figure).values()]
             cells.append(duration(float(np.exp(np.log(part).mean()))) if part else "")
         sizes = [run["memory_MiB"] for run in runs if "memory_MiB" in run]
         lines.append([LEARNERS[name].name, *cells, f"{max(sizes):.0f} MiB" if sizes else ""])
-    heads = ["learner", "tables", "in 50 %", "in 90 %", "fit", "CPU time", "prediction", "largest memory"]
+    heads = ["learner", "tables", "in 50 %", "in 90 %", "fit", "CPU time", "largest memory"]
     return markdown(heads, lines)
 
 
@@ -719,7 +719,7 @@ def training_step() -> str:
 
 def newton() -> str:
     """Compare Newton's method with the paper's ten cycles."""
-    by = {"outputs": "n", "units": "m", "scale of weights": "scale"}
+    by = {"outputs": "n", "scale of weights": "scale"}
     columns = {
         "Newton": seconds("seconds"),
         "steps": mean("steps_max", ".0f"),
@@ -727,7 +727,7 @@ def newton() -> str:
         "10 cycles": seconds("seconds_10_cycles"),
         "their error, sd": mean("error_10_cycles", ".2g"),
     }
-    return table(rows("benchmarks/inference", section="newton"), by, columns)
+    return table(rows("benchmarks/inference", section="newton", m=100), by, columns)
 
 
 def log_z() -> str:
@@ -821,6 +821,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             "dataset",
             joined(mean("crps"), mean("cover50", ".0f", 100), mean("cover90", ".0f", 100), by=", "),
         ),
+        "methods": lambda: class_table([run for run in rows("class_methods") if "-" not in run["hidden"]]),
     },
     "docs/uncertainty.md": {
         "coverage": coverage,
@@ -831,9 +832,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             {"rows": "n", "noise": "noise", "samples": "fits"},
             {"inside": mean("inside"), "standard errors above the level": mean("errors_above", "+.1f")},
         ),
-    },
-    "docs/classification.md": {
-        "methods": lambda: class_table([run for run in rows("class_methods") if "-" not in run["hidden"]])
     },
     "docs/deep.md": {"deep-digits": deep_digits},
     "docs/targets.md": {

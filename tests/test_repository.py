@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tggm
+from tests.docs.blocks import differences
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -41,6 +42,9 @@ def test_the_readme_code_runs(settings, monkeypatch, capsys):
     assert all(re.fullmatch(r"90 % between -?\d+ and \d+; sold for \d+", line) for line in lines[:3])
     # a Gaussian with the mean and deviation of all prices has a mean log-density of -6.2
     assert -5.9 < float(lines[3].removeprefix("mean log-density ")) < -5.0
+    if not settings:
+        (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+        assert differences("\n".join(lines), shown) == []
 
 
 def test_the_readme_commands_exist():
@@ -89,6 +93,7 @@ def test_files_named_in_pages_exist():
 def test_all_versions_are_equal():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert tggm.__version__ == declared == metadata.version("tggm")
+    assert f"\nversion: {declared}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_public_names_can_be_imported():
