@@ -258,7 +258,7 @@ def behind() -> str:
     for table, found in losses().items():
         gap, name, theirs, ours = found[0]
         task = "classes" if "error" in ours_by_table[table][0] else "regression"
-        names = ", ".join(name for _, name, _, _ in found[1:])
+        names = "; ".join(name for _, name, _, _ in found[1:])  # "CatBoost, quantiles" is one name
         size = f"{ours_by_table[table][0]['rows']:,} × {ours_by_table[table][0]['columns']}"
         lines.append([table, task, size, name, f"{theirs:.3f}", f"{ours:.3f}", f"{gap:.3f}", names])
     rest = f"No opponent has more skill on the other {len(ours_by_table) - len(lines)} tables."

@@ -44,13 +44,6 @@ def test_the_source_distribution_contains_tests_and_documentation(built):
     assert not any(name.startswith((".venv", "demo/")) for name in inside)
 
 
-def test_all_files_state_the_same_version(built):
-    version = built[0].name.split("-")[1]
-    assert f'__version__ = "{version}"' in (ROOT / "src/tggm/__init__.py").read_text()
-    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
-    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
-
-
 def test_builds_are_reproducible(built, tmp_path):
     for first, second in zip(built, build(tmp_path), strict=True):
         assert first.read_bytes() == second.read_bytes(), first.name

@@ -36,7 +36,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     .. math::
         p(h|x) = N_T(h | W_0 \psi(x) + b_0, \sigma_0^2 I), \quad h \ge 0, \qquad
         z = W_1 h + A x + b_1 + \varepsilon, \quad \varepsilon \sim N(0, I), \qquad
-        \text{class} = \arg\max_j z_j
+        \text{class} = \mathrm{argmax}_j\, z_j
 
     Probabilities integrate over the latent variables h and the noise. Inputs may be dense or sparse.
 
