@@ -43,7 +43,9 @@ def cases():
 @pytest.mark.usefixtures("one_shape")
 @pytest.mark.parametrize(("kind", "check"), list(cases()))
 def test_scikit_learn_check(kind, check):
-    check(kind(**(LONGER if "train" in name(check) else QUICK)))
+    # the order of rows changes the last digit of single precision, and the check allows a difference of 1e-7
+    precision = {"dtype": "float64"} if "order_invariance" in name(check) else {}
+    check(kind(**(LONGER if "train" in name(check) else QUICK), **precision))
 
 
 @pytest.mark.filterwarnings("ignore:`cv` has 3 folds")  # of the check, for one member
