@@ -420,7 +420,7 @@ def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, cap
         ("predict {d}/m.tggm {d}/test.csv --quantiles 0,1", "--quantiles: must be probabilities"),
         ("predict {d}/c.tggm {d}/ctest.csv --quantiles 0.5", "--quantiles is for numbers, but the model"),
         ("predict {d}/c.tggm {d}/ctest.csv --interval 0.5", "--interval is for numbers, but the model"),
-        ("predict {d}/c.tggm {d}/ctest.csv --positive rent --quiet", "pass --threshold P, too."),
+        ("predict {d}/c.tggm {d}/ctest.csv --positive cheap --quiet", "pass --threshold P, too."),
         ("predict {t}/gone.tggm {d}/test.csv", "there is no model file"),
         (
             "predict {d}/m.tggm {d}/test.csv --threshold 0.5 --quiet",
