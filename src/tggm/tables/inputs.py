@@ -26,7 +26,7 @@ _NESTED = (dict, list, set, tuple, np.ndarray)
 def read_inputs(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
     """Validate inputs and targets of `fit`; return numbers without gaps, or a `Table` to encode."""
     table = as_table(X) if is_table(X) else None
-    if table is not None and not table.names:
+    if table is not None and not table.columns:
         raise TableError(f"{table.source} has no column to predict from; pass at least one.")
     from sklearn.utils.validation import check_X_y
 
