@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tggm.cli.files import CommandError, read_data, read_model, say, table_rows
 from tggm.metrics import cost_threshold
 from tggm.predictive.calibration import evenly_spaced
-from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, log_score
+from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, four_digits, log_score
 from tggm.tables import Preparation, Table, TableWarning
 from tggm.tables.baselines import Figures, choose_class, positive_class, score_all
 
@@ -215,14 +215,15 @@ def explained(inputs: Inputs, row: int | None) -> tuple[Columns, str]:
         place = [worth.names.index(key) for key in names]
         found |= {"importance": worth.mean[place], "error": np.nan_to_num(worth.error[place])}
     found = {key: values[np.argsort(-np.abs(sizes), kind="stable")] for key, values in found.items()}
-    lines = [[f"{x:.4g}" if isinstance(x, float) else str(x) for x in line] for line in table_rows(found)]
+    lines = [[four_digits(x) if isinstance(x, float) else str(x) for x in line] for line in table_rows(found)]
     of = repr(name)
     if inputs.stored.target.is_class:
         label = "the predicted class" if row is None else inputs.model.predict(table)[row - 1]
         of = f"the probability that {name!r} is {label}"
     text = f"average size of contributions to {of} over {len(some)} rows"
     if row is not None:
-        text = f"row {row}: {base:.4g} on average, {base + sizes.sum():.4g} predicted for {of}"
+        last = four_digits(base + sizes.sum())
+        text = f"row {row}: {four_digits(base)} on average, {last} predicted for {of}"
     return found, f"{text}\n\n{aligned([list(found), *lines])}\n"
 
 
