@@ -54,8 +54,7 @@ def fit(given: Any) -> int | None:
             Path(given.checkpoint).unlink(missing_ok=True)  # after the model is written
         return None
     if not given.quiet:
-        so_far = "best model so far" if model.interrupted_ else "whole model"
-        say(f"interrupted: the {so_far} is written")
+        say(f"interrupted: the {'best model so far' if model.interrupted_ else 'whole model'} is written")
     return INTERRUPTED
 
 

@@ -222,8 +222,9 @@ def explained(inputs: Inputs, row: int | None) -> tuple[Columns, str]:
         of = f"the probability that {name!r} is {label}"
     text = f"average size of contributions to {of} over {len(some)} rows"
     if row is not None:
-        last = four_digits(base + sizes.sum())
-        text = f"row {row}: {four_digits(base)} on average, {last} predicted for {of}"
+        text = (
+            f"row {row}: {four_digits(base)} on average, {four_digits(base + sizes.sum())} predicted for {of}"
+        )
     return found, f"{text}\n\n{aligned([list(found), *lines])}\n"
 
 
