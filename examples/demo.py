@@ -29,14 +29,14 @@ def main(folder: Path) -> None:
     houses, new = (pd.read_csv(EXAMPLES / name) for name in ("houses.csv", "new_houses.csv"))
     order = houses.sample(frac=1, random_state=0)
     test, train = order[:120], order[120:]
-    model = TGGMRegressor(n_members=4, max_epochs=250, support=(0, None), random_state=0, verbose=True)
+    model = TGGMRegressor(support=(0, None), random_state=0, verbose=True)
     model.fit(train.drop(columns="price"), train["price"])
     save(model, folder / "houses.tggm")
 
     dist, y = model.predict_dist(test), test["price"].to_numpy()
     low, high = dist.interval(0.9)
     print(f"\n120 houses that were held out: RMSE {root_mean_squared_error(y, dist.mean()):.1f}, ", end="")
-    print(f"R² {r2_score(y, dist.mean()):.3f}, log-density {dist.logpdf(y).mean():.3f}, ", end="")
+    print(f"R² {r2_score(y, dist.mean()):.3f}, log-likelihood {dist.logpdf(y).mean():.3f}, ", end="")
     print(f"{((low <= y) & (y <= high)).mean():.0%} in the 90 % interval")
 
     mean, std = model.predict(new, return_std=True)

@@ -302,6 +302,22 @@ def wide(
     )
 
 
+def raw_errors(opponent: str = "catboost-early") -> str:
+    """Show RMSE or the share of wrong labels, and log-likelihoods, beside those of an opponent."""
+    both, lines = pairs(arena("tggm"), arena(opponent), "table", "split"), []
+    for name in RAW_TABLES:
+        runs = [pair for pair in both if pair[0]["table"] == name]
+        errors = np.array([[error_rate(run) for run in pair] for pair in runs])
+        gap = mean_error((errors[:, 0] - errors[:, 1]).tolist())
+        form = ",.0f" if errors.max() > 1e3 else ".3f"
+        cells = [*(format(error, form) for error in errors.mean(0)), " ± ".join(format(x, form) for x in gap)]
+        scores = np.mean([[run["ll"] for run in pair] for pair in runs], axis=0)
+        lines.append([name, *cells, *(f"{score:.3f}" for score in scores)])
+    ours, theirs = OURS["tggm"], LEARNERS[opponent].name
+    heads = ["error of " + ours, "of " + theirs, "difference", "log-likelihood of " + ours, "of " + theirs]
+    return markdown(["table", *heads], lines)
+
+
 def by_learner() -> str:
     """Show coverage, seconds and memory of each learner, means over the tables that it ran."""
     lines = []
@@ -884,6 +900,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/tables.md": {
         "raw-skill": lambda: wide("skill", tables=[*RAW_TABLES], learners=FRAME_LEARNERS),
+        "raw-errors": raw_errors,
     },
     "docs/benchmarks.md": {
         "fits": lambda: fits(("concrete", "power", "protein", "kin40k", "ames", "adult")),

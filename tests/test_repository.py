@@ -41,7 +41,7 @@ def test_the_readme_code_runs(settings, monkeypatch, capsys):
     assert len(lines) == 4
     assert all(re.fullmatch(r"90 % between -?\d+ and \d+; sold for \d+", line) for line in lines[:3])
     # a Gaussian with the mean and deviation of all prices has a mean log-density of -6.2
-    assert -5.9 < float(lines[3].removeprefix("mean log-density ")) < -5.0
+    assert -5.9 < float(lines[3].removeprefix("mean log-likelihood ")) < -5.0
     if not settings:
         (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
         assert differences("\n".join(lines), shown) == []

@@ -39,10 +39,14 @@ _HOME = {
     "save": "tggm.files",
 }
 
+_MODULES = ("data", "metrics", "paper", "plotting", "report")  # as tggm.metrics after `import tggm`
+
 __all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"tggm.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'tggm' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

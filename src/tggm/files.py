@@ -58,8 +58,6 @@ def model_file(model: Any, baselines: Baselines | None = None, fitted: FitRecord
     from tggm import estimators
 
     name = type(model).__name__
-    if type(model) not in (estimators.TGGMClassifier, estimators.TGGMRegressor):
-        raise TypeError(f"`model` must be a TGGMRegressor or TGGMClassifier; got {type(model).__qualname__}.")
     arrays, meta = estimators.to_state(model)
     description: dict[str, Any] = {"class": name, "version": tggm.__version__, "state": dict(meta)}
     preparation = estimators.table_description(model)

@@ -75,5 +75,6 @@ def test_the_table_fits_a_terminal():
     names = {"this model": None, "linear": "worse", "catboost": "better", "hgb": "even"}
     text = comparison_text({name: line(57.12345, beside) for name, beside in names.items()})
     assert max(map(len, text.splitlines())) <= 80
+    assert "40,000 ± 1200 " in comparison_text({OURS: line(4e4, None)})
     head, *rest = text.splitlines()[: 1 + len(names)]
     assert {len(line) for line in rest} == {len(head)}

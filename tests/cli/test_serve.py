@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from threading import Thread
 
 import numpy as np
+import pandas as pd
 import pytest
 import uvicorn
 from numpy.testing import assert_allclose
@@ -110,6 +111,8 @@ def test_the_description_has_every_column(address):
     assert numbers["dose"]["low"] >= 0
     assert numbers["dose"]["marks"] == ["<", "n.d."]
     assert not numbers["size"]["whole"]
+    (day,) = (column["value"] for column in found["columns"] if column["name"] == "day")
+    assert abs(pd.Timestamp(day) - table(200)["day"].median()) <= pd.Timedelta(days=1)
     ages = _describe(Number("age", 40.5, False), np.array([18, 91, 33.00004, 60]))
     assert (ages["whole"], ages["low"], ages["high"], ages["value"]) == (True, 18, 91, 40)
     assert json.loads(asked(address, "GET", "/health")[1])["status"] == "ok"

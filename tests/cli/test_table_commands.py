@@ -173,6 +173,8 @@ def test_predictions_of_a_regression(folder, tmp_path, capsys):
     sheet = pd.read_excel(tmp_path / "p.xlsx")
     assert list(sheet) == list(stored)
     pd.testing.assert_frame_equal(*(frame.select_dtypes("float") for frame in (sheet, stored)))
+    assert run([*words, "-o", str(tmp_path / "p.json")]) == 0
+    assert json.loads((tmp_path / "p.json").read_text())[0].keys() >= {"price", "price_std"}
     assert "p.xls: tables are written as .xlsx, " in complaint(capsys, *words, "-o", str(tmp_path / "p.xls"))
     (tmp_path / "e.xlsx").write_bytes(table_bytes("e.xlsx", {"a": np.array(["=1+1", "b"], dtype=object)}))
     assert read_table(str(tmp_path / "e.xlsx")).words("a").tolist() == ["=1+1", "b"]  # text, no formula
@@ -300,6 +302,9 @@ def test_precision_is_that_of_the_rarer_class_or_of_a_given_one(folder, capsys):
     assert [row["kind"] == "cheap" for row in got] == alarm.tolist()
     cost = np.mean(alarm & (y != "cheap")) + 20 * np.mean(~alarm & (y == "cheap"))
     assert f"the lowest cost on these rows, {cost:.4g} per row" in text
+    assert "a miss of class cheap costs 20" in text
+    text = answer(capsys, "explain", *files, "--row", "1", "--quiet")
+    assert f"predicted for the probability that 'kind' is {model.predict(table)[0]}" in text
 
 
 def test_coverage_is_shown_by_width_and_by_group(folder, capsys):
@@ -414,6 +419,8 @@ def test_a_model_from_python_keeps_its_table_if_it_has_one(folder, tmp_path, cap
         ("predict {d}/m.tggm {d}/test.csv --interval 90", "--interval: must be a probability"),
         ("predict {d}/m.tggm {d}/test.csv --quantiles 0,1", "--quantiles: must be probabilities"),
         ("predict {d}/c.tggm {d}/ctest.csv --quantiles 0.5", "--quantiles is for numbers, but the model"),
+        ("predict {d}/c.tggm {d}/ctest.csv --interval 0.5", "--interval is for numbers, but the model"),
+        ("predict {d}/c.tggm {d}/ctest.csv --positive cheap --quiet", "pass --threshold P, too."),
         ("predict {t}/gone.tggm {d}/test.csv", "there is no model file"),
         (
             "predict {d}/m.tggm {d}/test.csv --threshold 0.5 --quiet",

@@ -17,6 +17,7 @@ from tests.deployment.fits import KINDS, ROWS, SUPPORTS, classifier, regressor, 
 from tggm import TGGMClassifier, TGGMRegressor, export_onnx, load, save
 from tggm.deployment import NumPyClassifier, NumPyRegressor, onnx_export, predictors
 from tggm.estimators import to_state
+from tggm.paper import PaperRegressor
 from tggm.predictive import member_moments, numpy_network
 from tggm.tables import Preparation, TableTransformer, Target
 from tggm.tables.columns import Category, DateColumn, Number, Ordinal, Statistic
@@ -247,6 +248,12 @@ def test_other_hidden_layers_raise():
     meta["network"] |= {"layers": "Rectified"}
     with pytest.raises(ValueError, match="only JAX can compute its layers 'Rectified'"):
         NumPyRegressor.from_state(arrays, meta)
+
+
+@pytest.mark.parametrize("model", [PaperRegressor(), 3])
+def test_only_models_of_two_classes_are_exported(tmp_path, model):
+    with pytest.raises(TypeError, match=f"TGGMRegressor or TGGMClassifier; got {type(model).__name__}"):
+        export_onnx(model, tmp_path / "m.onnx")
 
 
 def test_a_missing_ndonnx_is_reported(tmp_path, monkeypatch):

@@ -4,6 +4,8 @@ import ast
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -56,6 +58,8 @@ def test_the_table_has_all_names_that_a_package_exports(package):
 
 def test_the_package_lists_only_public_names():
     assert dir(tggm) == sorted(tggm.__all__)
+    code = "import tggm; print(tggm.metrics.neg_crps_scorer.__module__)"  # without `import tggm.metrics`
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "tggm.metrics\n"
 
 
 @pytest.mark.parametrize("kind", [tggm.TGGMRegressor, tggm.TGGMClassifier])

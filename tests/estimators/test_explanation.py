@@ -82,9 +82,11 @@ def test_bad_arguments_are_rejected(regressor):
     for options, message in (
         ({"of": "probability"}, r"`of` must be one of 'mean', 'std'; got 'probability'"),
         ({"n_walks": 0}, "`n_walks` must be an integer of at least 1; got 0"),
-        ({"background": X[:0]}, "`background` must have at least one row"),
+        ({"background": X[:0]}, "`background` must have rows like those of `fit`: it has no rows"),
+        ({"background": X.iloc[:, 0]}, "`background` must have rows like .*: it must have rows and columns"),
+        ({"background": 3}, "`background` must have rows like .*: it must be a table or an array; got 3"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((TypeError, ValueError), match=message):
             regressor.explain(X, **options)
     with pytest.raises(ValueError, match="`y` must have 60 targets, one for each row; got 59"):
         regressor.permutation_importances(X, y[1:])

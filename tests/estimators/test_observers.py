@@ -30,7 +30,7 @@ def test_progress_is_printed_or_reported(capsys):
     small_regressor(verbose=True, max_epochs=20).fit(X, Y)
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"epoch 20  objective -?[0-9.]+  held out -?[0-9.]+", lines[-2])
-    assert re.fullmatch(r"training ended after epoch 20 and [0-9.]+ s: all epochs are done", lines[-1])
+    assert re.fullmatch(r"training ended after [0-9.]+ s: all epochs are done", lines[-1])
     reports = []
     observer = Reporting(lambda epochs, trace: reports.append((epochs, trace.train)))
     model = small_regressor(verbose=True, max_epochs=20).fit(X, Y, observer=observer)
@@ -122,6 +122,7 @@ def test_scores_of_a_classifier_on_an_evaluation_set():
     ("eval_set", "message"),
     [
         (3, r"`eval_set` must be a list of pairs \(X, y\) of rows and targets; got a int"),
+        ([], r"`eval_set` must be a list of pairs \(X, y\) of rows and targets; got a list"),
         ((X[:4], Y[:3]), "as many targets as rows, at least one; got 3 and 4"),
     ],
 )

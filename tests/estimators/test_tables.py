@@ -74,12 +74,42 @@ def test_rows_with_new_categories_are_predicted(model, houses):
         (lambda X: X.iloc[0], ValueError, "X.to_frame().T if it is a row."),
         (lambda X: X[["area"]].rename(columns={"area": "size"}), TableError, "it has 'size'"),
         (lambda X: X.rename(columns={"heating": "heatin"}), TableError, "did you mean 'heatin'"),
+        (
+            lambda X: X.rename(columns={"area": "AREA "}),
+            TableError,
+            "no column 'area'; did you mean 'AREA '?",
+        ),
+        (lambda X: X.to_dict("records"), TypeError, "got a dict. Pass pandas.DataFrame(X)."),
+        (lambda X: None, TypeError, "`X` must be a table or an array; got None."),
+        (
+            lambda X: X["area"].tolist(),
+            ValueError,
+            "`X` has shape (90,). Reshape your data: X.reshape(-1, 1)",
+        ),
         (lambda X: X[:1].assign(area="big"), TableError, "'big' in row 1 of column 'area', which should"),
     ],
 )
 def test_bad_tables(model, houses, change, kind, sentence):
     with pytest.raises(kind, match=re.escape(sentence)):
         model.predict(change(houses[NAMES]))
+
+
+def test_a_fit_needs_columns_and_labels_of_one_type(houses):
+    with pytest.raises(TableError, match="`X` has no column to predict from; pass at least one"):
+        TGGMRegressor(**TINY).fit(houses[[]], houses["price"])
+    mixed = np.where(houses["price"] > 300, 1, houses["heating"].fillna("none"))
+    with pytest.raises(ValueError, match=r"`y` has '\w+' and 1; pass words only: y.astype\(str\)"):
+        TGGMClassifier(**TINY).fit(houses[NAMES], mixed)
+    with pytest.warns(TableWarning, match="`y` has the same value in every row"):
+        TGGMRegressor(**TINY).fit(houses[["area"]], np.ones(len(houses)))
+
+
+@pytest.mark.parametrize("dtype", ["boolean", "Int64"])
+def test_nullable_labels_keep_their_type(houses, dtype):
+    label = (houses["price"] > 300).astype(dtype)
+    classes = TGGMClassifier(**TINY).fit(houses[NAMES], label).classes_
+    assert classes.tolist() == [False, True]
+    assert classes.dtype.kind == {"boolean": "b", "Int64": "i"}[dtype]
 
 
 @pytest.mark.parametrize("words", [True, False])

@@ -96,11 +96,10 @@ def test_missing_targets_of_two_outputs(curve):
         (lambda y: (np.where(y > 1, np.nan, y), None), "contains NaN"),
         (lambda y: ([10**400, *y[1:]], None), r"`y` has a number beyond 1\.8e308, the largest float"),
         (lambda y: (1e-300 * y, None), "whose square vanishes; multiply it"),
-        (lambda y: (1.0, None), "`y` must have a value for each row; got 1.0"),
-        (
-            lambda y: (np.where(y > 1, "a", "b"), None),
-            "`y` has 'b', which is no number; use a TGGMC",
-        ),
+        (lambda y: (1.0, None), "`y` must have a value for each of the 200 rows of `X`; got 1.0"),
+        (lambda y: (y[:50], None), r"each of the 200 rows of `X`; got shape \(50,\)"),
+        (lambda y: (y[:, None, None], None), r"got shape \(200, 1, 1\)"),
+        (lambda y: (np.where(y > 1, "a", "b"), None), "`y` has 'b', which is no number; use a TGGMC"),
         (lambda y: (np.ma.masked_greater(y, 1), None), "`y` is a masked array, whose mask would be ignored"),
     ],
 )

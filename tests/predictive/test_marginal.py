@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import stats
 
 from tggm.predictive import GaussianMixture, StudentPredictive
 from tggm.predictive.gaussian_mixture import LognormalMixture
 from tggm.predictive.joint import MultivariateGaussianMixture
 from tggm.predictive.marginal import DRAWS, Marginal, MarginalJoint, averages, fill_unknown
+from tggm.predictive.observed import Observed
 
 STARTS = np.array([0, 1, 4])  # the first row is known, the second has three draws
 MEAN, STD = np.array([0.5, -1.0, 0.0, 3.0]), np.array([0.3, 0.2, 1.0, 0.5])
@@ -30,6 +32,14 @@ def test_it_is_a_mixture_of_gaussians(method):
     wanted = np.concatenate([getattr(row, method)(*arguments) for row in rows])
     tolerance = 1e-4 if method == "crps" else 1e-9
     assert_allclose(getattr(law, method)(*arguments), wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_quantiles_of_a_lattice_are_its_points():
+    """Q(q) is the smallest y of 0, 0.1, ... with P(Z ≤ y + 0.05) ≥ q, for a latent mixture Z of Gaussians."""
+    law = Marginal(Observed(GaussianMixture(MEAN[None], STD[None] ** 2), 0.0, None, 0.1), STARTS)
+    q, grid = np.array([[0.02, 0.5, 0.77, 0.99]]), np.arange(100) / 10
+    cdf = stats.norm.cdf(grid[:, None] + 0.05, MEAN[1:], STD[1:]).mean(1)
+    assert_allclose(law.ppf(q)[1], grid[(cdf[None] < q.T).sum(1)], atol=1e-12)
 
 
 def test_rows_are_selected_with_their_draws():

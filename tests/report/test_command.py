@@ -33,7 +33,7 @@ def test_the_page_uses_the_names_of_the_table(folder, capsys):
     assert run([*words, "--title", "Houses & more"]) == 0
     said = capsys.readouterr()
     assert re.fullmatch(rf"95 rows of \S*houses.csv reported in {folder / 'r.html'}\n", said.out)
-    assert "1 rows without a target left out" in said.err
+    assert "1 rows without a target are left out" in said.err
     page = (folder / "r.html").read_text()
     assert "<h1>Houses &amp; more</h1>" in page
     worst = page[page.index('<section id="worst"') : page.index('<section id="effects"')]
@@ -48,4 +48,4 @@ def test_the_page_uses_the_names_of_the_table(folder, capsys):
     assert re.search(r"fitted to</dt><dd>76 rows of \S*houses.csv, seed 0", origin)
     assert "columns left out</dt><dd>street: " in origin
     assert re.search(r"date of this page</dt><dd>\d{4}-\d\d-\d\d", origin)
-    assert "1 rows without a target left out" in origin
+    assert "1 rows without a target are left out" in origin

@@ -6,16 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from scipy import sparse, stats
 from sklearn import metrics
 
-from tggm import TGGMRegressor
+from tggm import TGGMClassifier, TGGMRegressor
 from tggm.data.standardise import Columns
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.report._case import Case, Feature, examine
-from tggm.report._effects import effect
+from tggm.report._effects import effect, plot_effect
 from tggm.report._page import Cell, number, numeric_columns, picture
-from tggm.report._sections import confidence_verdict, coverage_verdict, verdict
+from tggm.report._sections import confidence_verdict, coverage_verdict, effect_plots, verdict
 from tggm.report.scores import (
     REMEDY,
     by_group,
@@ -222,6 +223,20 @@ def test_columns_that_encode_one_column_change_together(rng):
     inside = np.abs(found.place) > 0.1
     want = 5 * found.place + 3.0 * (found.place > 0)
     assert found.mean[inside, 0] == pytest.approx(want[inside])
+
+
+def test_captions_of_effects_name_the_positive_class_and_the_input(rng):
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 900, 60), unit="D")
+    frame = pd.DataFrame({"a" * 40: rng.normal(size=60), "sold": days})
+    y = np.where(rng.random(60) < 0.3, "b", "a")  # the classes' averages move by the same amount
+    model = TGGMClassifier(hidden=(4, 3), n_members=1, max_epochs=1).fit(frame, y)
+    found = examine(model, frame, y, "y", None, None)
+    for _, caption in (plots := effect_plots(found, list(found.features), 0.9)):
+        assert "probability of b between" in caption
+    assert plots[1][1].startswith("sold: years: probability")
+    ax = Figure().add_subplot()
+    plot_effect(found, effect(found, found.features[0], 0.9), ax)
+    assert "…" in ax.get_xlabel()
 
 
 def test_the_inputs_of_a_column_of_a_table_are_one_feature(rng):

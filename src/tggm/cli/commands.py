@@ -54,8 +54,7 @@ def fit(given: Any) -> int | None:
             Path(given.checkpoint).unlink(missing_ok=True)  # after the model is written
         return None
     if not given.quiet:
-        so_far = "best model so far" if model.interrupted_ else "whole model"
-        say(f"interrupted: the {so_far} is written")
+        say(f"interrupted: the {'best model so far' if model.interrupted_ else 'whole model'} is written")
     return INTERRUPTED
 
 
@@ -92,6 +91,8 @@ def predict(given: Any) -> None:
 
     light = not (given.explain or given.guarantee or given.model == STREAM)
     inputs = read_inputs(given, backends=("numpy", "jax") if light else ("jax",))
+    if given.positive and not given.threshold:
+        raise CommandError("--positive names the class of --threshold; pass --threshold P, too.")
     columns = predicted_columns(inputs, given)
     if given.inputs:
         plain = given.json or given.output.endswith((".parquet", ".xlsx"))
@@ -110,7 +111,7 @@ def evaluate(given: Any) -> None:
     """
     check_output(given.output, given.force, given.model, given.data)
     from tggm.cli.predictions import choose_threshold, read_inputs, score_inputs
-    from tggm.report.scores import aligned, figures_table, hint
+    from tggm.report.scores import aligned, figures_table, four_digits, hint
 
     inputs, advice = read_inputs(given, targets=True), ""
     if given.costs is not None:
@@ -125,7 +126,9 @@ def evaluate(given: Any) -> None:
     last = ["accuracy", "mean probability"] if target.is_class else ["in 90 % interval", "mean width"]
     for name, found in groups.items():
         head = ["predicted width" if name == "width" else str(given.groups), "rows", *last]
-        lines = [[label, str(count), f"{inside:.1%}", f"{size:.4g}"] for label, count, inside, size in found]
+        lines = [
+            [label, str(count), f"{inside:.1%}", four_digits(size)] for label, count, inside, size in found
+        ]
         text += f"\n{aligned([head, *lines])}\n"
     text += f"\n{advice}\n" if advice else ""
     text += f"\nhint: {advice}\n" if (advice := hint(figures)) else ""

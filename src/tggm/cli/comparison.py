@@ -20,7 +20,7 @@ from tggm.cli.commands import OPPONENTS
 from tggm.cli.files import CommandError, say
 from tggm.cli.training import build_estimator, input_columns, resolve_columns
 from tggm.predictive import GaussianMixture
-from tggm.report.scores import aligned
+from tggm.report.scores import aligned, four_digits
 from tggm.tables import Table, TableTransformer, Target
 from tggm.tables.baselines import TITLES, fit_baselines, row_scores
 from tggm.tables.columns import Category, Ordinal, Statistic
@@ -163,9 +163,10 @@ def comparison_text(found: Result) -> str:
     measures = [measure for measure in found[OURS] if measure != "seconds"]
     table = [["", *(f"{NAMES[m]}  " for m in measures), "s/fold"]]
     for name, own in found.items():
-        cells = (
-            f"{own[m]['value']:.4g} ± {own[m]['error']:.2g} {MARKS[own[m]['beside_ours']]}" for m in measures
-        )
+        cells = []
+        for score in (own[m] for m in measures):
+            error = four_digits(float(f"{score['error']:.2g}"))
+            cells.append(f"{four_digits(score['value'])} ± {error} {MARKS[score['beside_ours']]}")
         table.append([f"{name:<{len(OURS)}}", *cells, f"{own['seconds']:.3g}"])
     key = "+ better, - worse than this model by over two standard errors of the\npaired difference, = neither"
     return f"{aligned(table)}\n\n{key}\n"

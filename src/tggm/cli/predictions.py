@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tggm.cli.files import CommandError, read_data, read_model, say, table_rows
 from tggm.metrics import cost_threshold
 from tggm.predictive.calibration import evenly_spaced
-from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, log_score
+from tggm.report.scores import REMEDY, aligned, by_group, drift_warnings, four_digits, log_score
 from tggm.tables import Preparation, Table, TableWarning
 from tggm.tables.baselines import Figures, choose_class, positive_class, score_all
 
@@ -56,8 +56,10 @@ def read_inputs(given: Any, *, targets: bool = False, backends: Sequence[str] = 
     positive = positive_class(classes, y, named, stored.baselines)
     if positive is None and (threshold or getattr(given, "costs", None)):
         raise CommandError("--threshold and --costs are for two classes; leave them out.")
-    if stored.target.is_class and getattr(given, "quantiles", None):
-        raise CommandError("--quantiles is for numbers, but the model predicts classes; leave it out.")
+    wide = getattr(given, "interval", 0.9) != 0.9 and not getattr(given, "guarantee", True)
+    if stored.target.is_class and (wide or getattr(given, "quantiles", None)):
+        option = "--interval" if wide else "--quantiles"
+        raise CommandError(f"{option} is for numbers, but the model predicts classes; leave it out.")
     groups = None
     if (name := getattr(given, "groups", None)) is not None:
         table.require([name])
@@ -82,7 +84,7 @@ def rows_with_target(model: Any, stored: Preparation, table: Table, notes: list[
     if not known.any():
         raise CommandError(f"{table.source} has no value of the target {target.name!r}; nothing to compare.")
     if not known.all():
-        notes.append(f"{target.name}: {int((~known).sum())} rows without a target left out")
+        notes.append(f"{target.name}: {int((~known).sum())} rows without a target are left out")
     table = table.take(known)
     y = target.values(table)
     if target.is_class and len(strange := np.setdiff1d(y, model.classes_)):
@@ -121,10 +123,11 @@ def choose_threshold(inputs: Inputs, costs: list[float]) -> tuple[Inputs, str]:
     is_positive = inputs.y == inputs.model.classes_[inputs.positive]
     best, cost = cost_threshold(is_positive, p, false_alarm=alarm, miss=miss)
     usual = np.mean(np.where(is_positive, miss * (p < 0.5), alarm * (p >= 0.5)))
+    name = inputs.positive_name
     text = (
         f"threshold {best:.4g} has the lowest cost on these rows, {cost:.4g} per row (at 0.5: {usual:.4g}),\n"
-        f"if a false alarm costs {alarm:g} and a missed {inputs.positive_name} {miss:g}; "
-        f"use it by: tggm predict --threshold {best:.4g}"
+        f"if a false alarm costs {alarm:g} and a miss of class {name} costs {miss:g}; these scores use it;\n"
+        f"predict with it: tggm predict --threshold {best:.4g} --positive {name}"
     )
     return inputs._replace(threshold=best), text
 
@@ -212,11 +215,16 @@ def explained(inputs: Inputs, row: int | None) -> tuple[Columns, str]:
         place = [worth.names.index(key) for key in names]
         found |= {"importance": worth.mean[place], "error": np.nan_to_num(worth.error[place])}
     found = {key: values[np.argsort(-np.abs(sizes), kind="stable")] for key, values in found.items()}
-    lines = [[f"{x:.4g}" if isinstance(x, float) else str(x) for x in line] for line in table_rows(found)]
-    of = f"the probability of the predicted class ({name!r})" if inputs.stored.target.is_class else repr(name)
+    lines = [[four_digits(x) if isinstance(x, float) else str(x) for x in line] for line in table_rows(found)]
+    of = repr(name)
+    if inputs.stored.target.is_class:
+        label = "the predicted class" if row is None else inputs.model.predict(table)[row - 1]
+        of = f"the probability that {name!r} is {label}"
     text = f"average size of contributions to {of} over {len(some)} rows"
     if row is not None:
-        text = f"row {row}: {base:.4g} on average, {base + sizes.sum():.4g} predicted for {of}"
+        text = (
+            f"row {row}: {four_digits(base)} on average, {four_digits(base + sizes.sum())} predicted for {of}"
+        )
     return found, f"{text}\n\n{aligned([list(found), *lines])}\n"
 
 

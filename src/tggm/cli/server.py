@@ -31,7 +31,7 @@ from starlette.routing import Route
 import tggm
 from tggm.cli.files import CommandError, interruption, say
 from tggm.tables import TableError, TableWarning
-from tggm.tables.columns import Column, Number
+from tggm.tables.columns import YEAR, Column, DateColumn, Number
 from tggm.tables.reading import parse_csv
 
 MOST_BYTES = 1 << 20  # of a body
@@ -99,7 +99,9 @@ class ServedModel:
                 return found | {"probabilities": p.tolist(), "notes": notes}
             dist = self._model.predict_dist(table)
             low, high = (float(dist.ppf(q)[0]) for q in (0.001, 0.999))
-            y = np.linspace(low, high, POINTS)
+            y, support = np.linspace(low, high, POINTS), self._model.fitted_.support
+            if support is not None and support.step is not None:
+                y = np.unique(support.observe(y))
             answers = {"mean": dist.mean(), "deviation": dist.std()}
             answers |= {"quantiles": dist.ppf(np.array([LEVELS])), "y": y}
             answers["density"] = dist[np.zeros(1, int)].pdf(y[None, :])[0]  # of the first row
@@ -112,10 +114,12 @@ def _describe(column: Column, values: NDArray[Any]) -> dict[str, Any]:
     if isinstance(column, Number):
         whole = bool(np.abs(values - values.round()).max() < WHOLE)  # the rows are in single precision
         low, high, value = values.min(), values.max(), np.clip(column.fill, values.min(), values.max())
-        ends = [float(x.round()) if whole else float(f"{x:.6g}") for x in (low, high, value)]
+        ends = [float(x.round()) + 0.0 if whole else float(f"{x:.6g}") for x in (low, high, value)]  # no -0
         made |= {"kind": "number", "whole": whole, "marks": column.marks}
         return made | dict(zip(("low", "high", "value"), ends, strict=True))
-    words = list(getattr(column, "levels", ()))[:MOST_WORDS]  # dates have no levels
+    if isinstance(column, DateColumn):
+        return made | {"value": str(np.datetime64(round(column.origin + YEAR * column.fill), "D"))}
+    words = list(getattr(column, "levels", ()))[:MOST_WORDS]
     return made | ({"kind": "words", "words": words, "value": words[0]} if words else {})
 
 

@@ -199,7 +199,7 @@ def fit_table(table: Table, options: Namespace) -> Fit:
     progress = Progress(options.quiet, y[train])
     parts = f"{len(train)} rows to train on, {len(test)} held out{how}"
     progress.say(f"{target.task} of {target.name!r} ({reason}): {parts}")
-    progress.note([f"{target.name}: {without} rows without a target left out"] * bool(without))
+    progress.note([f"{target.name}: {without} rows without a target are left out"] * bool(without))
     inputs, options = input_columns(rows, options), resolve_columns(rows, options)
     side = sides_of(rows.take(train), options.censored, target)
     X, begin = inputs.take(train), time.perf_counter()

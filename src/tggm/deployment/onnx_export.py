@@ -67,10 +67,10 @@ def export_onnx(
         import onnx
     except ImportError as error:
         raise ImportError("export_onnx needs the package ndonnx; pip install ndonnx.") from error
-    cls = NumPyClassifier if model.task == "classification" else NumPyRegressor
     from tggm.estimators import table_description, to_state  # needs JAX
 
-    predictor = cls.from_state(*to_state(model))
+    state = to_state(model)
+    predictor = (NumPyClassifier if model.task == "classification" else NumPyRegressor).from_state(*state)
     network = predictor.network_
     inputs, X = _inputs(xp, predictor, table_description(model))
     Z = predictor.standardised(xp, X)

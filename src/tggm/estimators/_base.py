@@ -106,7 +106,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         -------
         Explanation
             `base`, `parts`, `names` of the columns, and the `prediction`, the sum of base and parts.
-            `tggm.plotting.plot_explanation` draws it.
         """
         from tggm.explanation import shapley_values
 
@@ -227,9 +226,11 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if given is None:
             centre = self.fitted_.scales.x.shift[None, :].astype(np.float64)
             return numbers if len(numbers) >= LEAST_BACKGROUND else centre
-        if not (given.shape[0] if hasattr(given, "shape") else len(given)):
-            raise ValueError("`background` must have at least one row; got none.")
-        found: Floats = new_rows(self, given, unknown=True, dtype=np.float64)
+        try:
+            found: Floats = new_rows(self, given, unknown=True, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            text = str(error).replace("`X`", "it")
+            raise type(error)(f"`background` must have rows like those of `fit`: {text}") from None
         return found
 
     def _fit(
@@ -328,7 +329,9 @@ class EvaluationObserver(Observer):
             if not eval_set:
                 raise ValueError("`early_stopping_rounds` needs an `eval_set`; pass eval_set=[(X, y)].")
         self._probe, self._settings, self._data, self._model = copy(probe), settings, data, model
-        self._sets = list(map(_checked_pair, eval_set if isinstance(eval_set, list) else [eval_set]))
+        self._sets = list(
+            map(_checked_pair, eval_set if isinstance(eval_set, list) and eval_set else [eval_set])
+        )
         self._inner, self._period, self._rounds = inner or Observer(), 1, rounds
         self._layout = Layout.of(model, axes=1)
         self._best = -np.inf, 0, self._layout.join_members(model)  # score, epoch and parameters

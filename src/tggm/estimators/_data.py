@@ -25,7 +25,7 @@ from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate, req
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, survey, training_blocks
 from tggm.estimators._holdout import Holdout, read_holdout
-from tggm.estimators._labels import class_weights, encoded_labels, known_classes, require_labels_in_all_rows
+from tggm.estimators._labels import class_weights, encoded_labels, known_classes, plain_labels
 from tggm.estimators._settings import Settings
 from tggm.estimators._support import latent_scale, scale_target
 from tggm.models.layers import Incomplete
@@ -34,6 +34,7 @@ from tggm.predictive.support import NO_PLAN, Plan, Support
 from tggm.settings import plain
 from tggm.tables import Table, TableTransformer
 from tggm.tables.inputs import as_table, read_inputs
+from tggm.tables.table import warn
 from tggm.tables.transformer import CHOICES, Columns
 from tggm.training.rows import (
     Blocks,
@@ -317,8 +318,7 @@ def read_labels(
         if settings.class_weight is not None:
             raise ValueError(f"`class_weight` must be None for a stream; got {settings.class_weight!r}.")
         return StreamData(stream, settings, rng, labels=True)
-    require_labels_in_all_rows(y)
-    X_, y_ = read_inputs(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X_, y_ = read_inputs(estimator, X, plain_labels(y), accept_sparse="csr", dtype=[np.float64, np.float32])
     check_classification_targets(y_)
     weight_ = row_weights(weight, y_)
     rows = weight_ > 0
@@ -374,6 +374,8 @@ def read_targets(
         raise ValueError("`y` has a column without any target; leave it out.")
     with np.errstate(over="ignore"):
         span = np.nanmax(Y, axis=0) - np.nanmin(Y, axis=0)
+    if len(Y) > 1 and not span.any():
+        warn("`y` has the same value in every row, and so do the predictions.")
     require_squares(span[(span > 0) & (span < 1)])
     return Targets(Y, side, None if half is None else half[:, None]), weight
 

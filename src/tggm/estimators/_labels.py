@@ -33,11 +33,14 @@ def known_classes(y: ArrayLike) -> NDArray[Any]:
     return classes
 
 
-def require_labels_in_all_rows(y: Any) -> None:
-    """Raise if a label is missing (None, NaN, or NA of a data frame)."""
+def plain_labels(y: Any) -> Any:
+    """Return labels as an array, with a type of NumPy for booleans and integers of a data frame.
+
+    Raise if a label is missing (None, NaN, or NA of a data frame), or if only some are words.
+    """
     labels = np.asarray(y)
     if labels.dtype.kind != "O" or not labels.ndim:
-        return
+        return labels if labels.dtype.kind in "bi" and labels.ndim else y
     for row, label in enumerate(labels.ravel()):
         missing = label is None or type(label).__name__ in ("NAType", "NaTType")
         if missing or (isinstance(label, float) and label != label):
@@ -45,6 +48,11 @@ def require_labels_in_all_rows(y: Any) -> None:
                 f"`y` has no label in row {row + 1} ({label}); leave such rows out: keep = pd.notna(y), then "
                 "fit(X[keep], y[keep])."
             )
+    words = {isinstance(label, str): label for label in labels.ravel()}
+    if len(words) > 1:
+        raise ValueError(f"`y` has {words[True]!r} and {words[False]!r}; pass words only: y.astype(str).")
+    plain = np.asarray(labels.tolist())
+    return plain if plain.dtype.kind in "bi" else y
 
 
 def encoded_labels(y: ArrayLike, classes: NDArray[Any]) -> Labels:

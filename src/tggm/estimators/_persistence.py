@@ -26,6 +26,8 @@ MOST_POINTS = 1000  # of a learning curve in a file
 
 def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the arrays and JSON values of a model file; the encoder of a table is stored separately."""
+    if (name := type(estimator).__qualname__) not in ("TGGMClassifier", "TGGMRegressor"):
+        raise TypeError(f"`model` must be a TGGMRegressor or TGGMClassifier; got {name}.")
     check_is_fitted(estimator, "fitted_")
     fitted = estimator.fitted_
     require_parameters(fitted.model.arrays(), fitted.dtype)

@@ -175,16 +175,11 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         return PaperClassifier(**settings)
 
     def fit(
-        self,
-        X: ArrayLike | Stream,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
+        self, X: ArrayLike | Stream, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *,
         groups: ArrayLike | None = None,
         eval_set: Sequence[tuple[Any, ArrayLike]] | tuple[Any, ArrayLike] | None = None,
-        early_stopping_rounds: int | None = None,
-        observer: Observer | None = None,
-    ) -> Self:
+        early_stopping_rounds: int | None = None, observer: Observer | None = None,
+    ) -> Self:  # fmt: skip
         """Train the ensemble.
 
         Parameters

@@ -14,6 +14,7 @@ from tggm.arrays import Floats, Ints
 from tggm.formulas import bounded
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.joint import JointPredictive
+from tggm.predictive.observed import Observed
 
 DRAWS = 32
 _REACH, _NODES, _BLOCK = 10.0, 801, 64  # grid of E|Z − Z'| in arcsinh of deviations; rows at once
@@ -111,6 +112,8 @@ class Marginal(ScalarPredictive):
             found[single] = (self._inner[self._starts[rows[single]]].ppf(q[single]) - loc) / scale
         if not single.all():
             found[~single] = super()._quantiles(rows[~single], q[~single])
+            if isinstance(self._inner, Observed):  # the root is only near a point of the lattice
+                found[~single] = self._inner.support.observe(found[~single])
         return found
 
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:

@@ -6,6 +6,7 @@ average central interval; for two classes it contains the middle half of the row
 `sklearn.inspection.partial_dependence` has neither intervals nor features of several inputs.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ class Effect(NamedTuple):
     """The effect of one feature; `mean`, `lower` and `upper` have a column for each output or class."""
 
     feature: Feature
+    label: str  # of the axis: the first input of the feature, such as "sold: years"
     place: Floats  # (g,) positions in the plot
     labels: tuple[str, ...]  # of the positions; empty for numbers
     discrete: bool
@@ -59,12 +61,12 @@ def effect(case: Case, feature: Feature, level: float) -> Effect:
     rows = case.X[sample(len(case.y), BACKGROUND)]
     X = np.tile(rows, (len(place), 1))
     X[:, feature.columns] = np.repeat(entries, len(rows), axis=0)
+    found = partial(Effect, feature, feature.name if labels else names[0], place, labels, discrete)
     if case.is_class:
         p = case.model.predict_proba(X).reshape(len(place), len(rows), -1)
-        return Effect(feature, place, labels, discrete, p.mean(1), *np.quantile(p, (0.25, 0.75), axis=1))
+        return found(p.mean(1), *np.quantile(p, (0.25, 0.75), axis=1))
     law = case.model.predict_dist(X)
-    bands = (a.reshape(len(place), -1).mean(1)[:, None] for a in (law.mean(), *law.interval(level)))
-    return Effect(feature, place, labels, discrete, *bands)
+    return found(*(a.reshape(len(place), -1).mean(1)[:, None] for a in (law.mean(), *law.interval(level))))
 
 
 def plot_effect(case: Case, found: Effect, ax: Any) -> Any:
@@ -92,7 +94,7 @@ def plot_effect(case: Case, found: Effect, ax: Any) -> Any:
         seen = seen[(seen >= low) & (seen <= high)]
         ax.plot(seen, np.zeros(len(seen)), "|", color=DATA, transform=ax.get_xaxis_transform(), markersize=8)
         ax.set_xlim(low, high)
-    ax.set(xlabel=found.feature.name, ylabel="probability" if case.is_class else case.target)
+    ax.set(xlabel=shorten(found.label), ylabel="probability" if case.is_class else case.target)
     if case.is_class:
         ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)  # above the plot
     return ax

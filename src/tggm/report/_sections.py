@@ -39,7 +39,7 @@ def quality(case: Case) -> Context:
             verdict(case.log_score() - case.log_score(name), BASELINES[name])
             for name in case.predictions if name != "model"
         ],
-        "warnings": [f"{text[0].upper()}{text[1:]}." for text in warnings],
+        "warnings": [f"{text}." for text in warnings],
         "head": ["score", *found, "better"],
         "rows": [
             [title(key, named), *(_score(key, of[key]) for of in found.values()), MEASURES[key][2]]
@@ -101,14 +101,14 @@ def effect_plots(case: Case, features: list[Feature], level: float) -> list[tupl
 
 def _effect_picture(case: Case, found: Effect) -> tuple[Any, str]:
     """Return a figure and its caption: the lowest and the highest average prediction and their places."""
-    moved = int(np.ptp(found.mean, axis=0).argmax())
+    moved = int(np.ptp(found.mean, axis=0).argmax()) if case.positive is None else case.positive
     mean = found.mean[:, moved]
     places = list(found.labels) or [
         f"{v:.4g}".replace("-", "−") if 1e-3 <= abs(v) < 1e4 else number(v, 3).text for v in found.place
     ]
     low, high = (f"{number(mean[k], 3).text} at {places[k]}" for k in (mean.argmin(), mean.argmax()))
     what = f"probability of {case.labels[moved]}" if case.is_class else case.target
-    caption = f"{found.feature.name}: {what} between {low} and {high}"
+    caption = f"{found.label}: {what} between {low} and {high}"
     alt = f"Effect from {places[0]} to {places[-1]}; {caption} on average."
     return picture(lambda ax: plot_effect(case, found, ax), alt, 3.2), caption
 

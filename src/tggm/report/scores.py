@@ -49,6 +49,11 @@ def shown(key: str, value: float) -> str:
     """Return a score in the format of its measure; numbers have no exponent if possible."""
     if style := MEASURES[key][1]:
         return format(value, f"z{style}")  # z: "0.000", not "-0.000"
+    return four_digits(value)
+
+
+def four_digits(value: float) -> str:
+    """Return a number with four digits, or a whole number, without an exponent if possible."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
@@ -79,7 +84,9 @@ def group_rows(labels: Any, inside: Any, size: Any) -> list[tuple[str, int, floa
     labels = np.asarray(labels)
     if labels.dtype.kind in "fiu" and len(np.unique(labels)) > MOST_GROUPS:
         ends = np.unique(np.nanquantile(labels, (0.25, 0.5, 0.75)))
-        cut = np.array([*(f"up to {end:.4g}" for end in ends), f"above {ends[-1]:.4g}", "missing"])
+        cut = np.array(
+            [*(f"up to {four_digits(end)}" for end in ends), f"above {four_digits(ends[-1])}", "missing"]
+        )
         code = np.where(np.isnan(labels), len(ends) + 1, np.searchsorted(ends, labels))
         names, order = cut[code], [name for k, name in enumerate(cut) if (code == k).any()]
     else:

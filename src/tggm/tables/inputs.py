@@ -25,28 +25,26 @@ _NESTED = (dict, list, set, tuple, np.ndarray)
 
 def read_inputs(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
     """Validate inputs and targets of `fit`; return numbers without gaps, or a `Table` to encode."""
-    if is_table(X):
-        return as_table(X), check_targets(X, y, **options)
+    table = as_table(X) if is_table(X) else None
+    if table is not None and not table.columns:
+        raise TableError(f"{table.source} has no column to predict from; pass at least one.")
     from sklearn.utils.validation import check_X_y
 
-    finite = True if sparse.issparse(X) else "allow-nan"
-    with _target_errors(y):
-        X_, y_ = check_X_y(X, y, ensure_all_finite=finite, estimator=estimator, **options)
-    return (_table_of_array(X_, NAME) if _has_gaps(X_) else X_), y_
+    with _target_errors(_shape(X)[0] if table is None else len(table), y):
+        if table is None:
+            finite = True if sparse.issparse(X) else "allow-nan"
+            X_, y_ = check_X_y(X, y, ensure_all_finite=finite, estimator=estimator, **options)
+            return (_table_of_array(X_, NAME) if _has_gaps(X_) else X_), y_
+        options = {name: value for name, value in options.items() if name in TARGET_OPTIONS}
+        return table, np.asarray(check_X_y(np.zeros((len(table), 1)), y, **options)[1])
 
 
-def check_targets(X: Any, y: Any, **options: Any) -> NDArray[Any]:
-    """Validate the targets of these rows."""
-    from sklearn.utils.validation import check_X_y
-
-    kept = {name: value for name, value in options.items() if name in TARGET_OPTIONS}
-    rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    with _target_errors(y):
-        return np.asarray(check_X_y(np.zeros((rows, 1)), y, **kept)[1])
+def _shape(a: Any) -> tuple[int, ...]:
+    return tuple(a.shape) if hasattr(a, "shape") else np.asarray(a).shape
 
 
 @contextmanager
-def _target_errors(y: Any) -> Iterator[None]:
+def _target_errors(rows: int, y: Any) -> Iterator[None]:
     """Raise for targets of the wrong kind, and reword errors of checks."""
     if isinstance(y, str):
         raise TypeError(
@@ -54,8 +52,10 @@ def _target_errors(y: Any) -> Iterator[None]:
             f"fit(df.drop(columns={y!r}), df[{y!r}])."
         )
     refuse_mask("y", y, "leave such rows out: keep = ~np.ma.getmaskarray(y)")
-    if y is not None and not hasattr(y, "__len__") and not np.asarray(y).ndim:
-        raise ValueError(f"`y` must have a value for each row; got {y!r}.")
+    shape = _shape(y)
+    if y is not None and (len(shape) not in (1, 2) or shape[0] != rows):
+        got = f"shape {shape}" if shape else repr(y)
+        raise ValueError(f"`y` must have a value for each of the {rows} rows of {NAME}; got {got}.")
     if getattr(getattr(y, "dtype", None), "kind", "") in ("M", "m"):
         raise ValueError(f"`y` holds dates or durations ({y.dtype}); pass numbers, such as days.")
     try:
@@ -144,8 +144,10 @@ def is_table(X: Any) -> bool:
         raise TypeError(
             f"{NAME} must be a table, not its name; got {name}. Read it: pandas.read_csv({name})."
         )
-    if isinstance(X, dict):
+    if isinstance(X, dict) or (isinstance(X, list) and X and isinstance(X[0], dict)):
         raise TypeError(f"{NAME} must be a table; got a dict. Pass pandas.DataFrame(X).")
+    if X is None or np.isscalar(X):
+        raise TypeError(f"{NAME} must be a table or an array; got {X!r}.")
     if hasattr(X, "to_frame"):
         raise ValueError(
             f"{NAME} must have rows and columns; got a Series. Pass X.to_frame() if it is a column, and "
@@ -157,6 +159,9 @@ def is_table(X: Any) -> bool:
         array = np.asarray(X)
     except ValueError:  # rows of different lengths
         return False
+    if array.ndim < 2:
+        found = f"Expected 2D array; {NAME} has shape {array.shape}. Reshape your data"
+        raise ValueError(f"{found}: X.reshape(-1, 1) if it is a column, X.reshape(1, -1) if it is a row.")
     if array.ndim != 2 or array.dtype.kind not in "OUS":
         return array.ndim == 2 and array.dtype.kind in "Mm"
     try:
@@ -247,7 +252,8 @@ def _table_of_frame(X: Any, gaps: frozenset[str], source: str) -> Table:
     except DuplicateError:
         frame = None
     except TypeError:
-        raise TypeError(f"{source} is a {type(X).__name__}, not a frame in memory; collect it.") from None
+        what = f"{source} is a {type(X).__name__}, not a frame or table in memory"
+        raise TypeError(f"{what}; collect it, or pass pandas.DataFrame(X).") from None
     if frame is None or len(set(frame.columns)) < len(frame.columns):
         raise TableError(f"{source} has two columns with the same name; every column needs its own name.")
     kinds = {type(label).__name__ for label in frame.columns}

@@ -91,7 +91,7 @@ class Table:
         """Raise unless the table has all these columns."""
         missing = [name for name in names if name not in self.columns]
         if missing:
-            near = get_close_matches(missing[0], [name for name in self.columns if name not in names], n=1)
+            near = _similar(missing[0], [name for name in self.columns if name not in names])
             hint = f"did you mean {near[0]!r}?" if near else f"it has {_names(self.names) or 'no columns'}."
             raise TableError(f"{self.source} has no column {_names(missing)}; {hint}")
 
@@ -104,7 +104,7 @@ class Table:
         others = [name for name in self.columns if name not in names]
         if not absent:
             return self
-        if len(absent) == len(names) or any(get_close_matches(name, others, n=1) for name in absent):
+        if len(absent) == len(names) or any(_similar(name, others) for name in absent):
             self.require(names)
         shown = _names(list(absent))
         warn(f"{self.source} has no column {shown}; predictions average over its values in training.")
@@ -255,6 +255,12 @@ def _remedy(odd: Mapping[str, int]) -> str:
         f"correct it, or mark it as a gap when fitting: --missing {first} of `tggm fit`, "
         f"TableTransformer(missing=[{first}]) in Python."
     )
+
+
+def _similar(name: str, others: list[str]) -> list[str]:
+    """Return the most similar name, if any; case and spaces around it do not count."""
+    known = {other.strip().casefold(): other for other in others}
+    return [known[near] for near in get_close_matches(name.strip().casefold(), known, n=1)]
 
 
 def _names(names: Sequence[str]) -> str:

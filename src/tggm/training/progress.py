@@ -30,7 +30,7 @@ class Printer(Observer):
         self._live, self._begin = self._stream.isatty(), time.monotonic()
         self._ends: tuple[int, ...] = ()  # epochs after which training may end
         self._first: tuple[int, float] | None = None  # epochs and time of the first report
-        self._epochs, self._next, self._line = 0, 1, ""
+        self._next, self._line = 1, ""
 
     def say(self, text: str) -> None:
         """Print a line; on a terminal it replaces the line of progress."""
@@ -47,7 +47,7 @@ class Printer(Observer):
 
     def progressed(self, epochs: int, trace: Any) -> None:
         """Print the mean objective, the mean held-out score if rows are held out, and the time left."""
-        self._epochs, now = epochs, time.monotonic()
+        now = time.monotonic()
         if self._first is None:  # the time before this is compilation, or an earlier run
             self._first = epochs, now
         line = f"epoch {epochs}  {self._name} {trace.train[:, -1].mean() + self._offset:.4f}"
@@ -71,4 +71,4 @@ class Printer(Observer):
         if self._line:
             self.say(self._line)
         seconds = duration(time.monotonic() - self._begin)
-        self.say(f"training ended after epoch {self._epochs} and {seconds}: {reason}")
+        self.say(f"training ended after {seconds}: {reason}")
