@@ -70,14 +70,9 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """Return the scores of an evaluation set."""
 
     def explain(
-        self,
-        X: Any,
-        background: Any = None,
-        *,
-        of: str | float = "auto",
-        n_walks: int | str = "auto",
+        self, X: Any, background: Any = None, *, of: str | float = "auto", n_walks: int | str = "auto",
         random_state: Any = 0,
-    ) -> Explanation:
+    ) -> Explanation:  # fmt: skip
         """Return the part of each column in each row's prediction; the parts add up to the prediction.
 
         They are Shapley values: a column's part is the change of the prediction when the column is set from

@@ -102,15 +102,9 @@ def _projections(model: Model, X: Any, groups: Sequence[Sequence[int]], classes:
 
 
 def find_candidates(
-    model: Model,
-    final: Model,
-    blocks: Blocks,
-    asked: Ints,
-    count: int | None,
-    *,
-    classes: bool,
+    model: Model, final: Model, blocks: Blocks, asked: Ints, count: int | None, *, classes: bool,
     limits: tuple[float, float] | None = None,
-) -> Found | None:
+) -> Found | None:  # fmt: skip
     """Find the candidates for the neighbours of held-out rows, given by their numbers in the kept block.
 
     The members of `model` held rows out; those of `final` predict. They differ if folds leave rows out.

@@ -115,42 +115,18 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     """
 
     def __init__(
-        self,
-        hidden: Sequence[int] | int | str = "auto",
-        *,
-        features: str | None = "auto",
-        linear: bool | str = "auto",
-        network: Network | None = None,
-        n_members: int = 5,
-        optimizer: str = "auto",
-        learning_rate: float = 0.006,
-        batch_size: int | str = "auto",
-        max_epochs: int | str = "auto",
-        time_budget: float | None = None,
-        weight_decay: float | str = "auto",
-        cv: Any = 0.1,
-        neighbors: bool | int | str = "auto",
-        class_weight: Mapping[Any, float] | str | None = None,
-        standardize: bool | str = "robust",
-        guarantee: float | None = None,
-        ignore: Sequence[str | int] = (),
-        categorical: Sequence[str | int] = (),
-        dates: Sequence[str | int] = (),
-        dtype: str = "float32",
-        random_state: Any = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        n_jobs: int | None = None,
+        self, hidden: Sequence[int] | int | str = "auto", *, features: str | None = "auto",
+        linear: bool | str = "auto", network: Network | None = None, n_members: int = 5,
+        optimizer: str = "auto", learning_rate: float = 0.006, batch_size: int | str = "auto",
+        max_epochs: int | str = "auto", time_budget: float | None = None, weight_decay: float | str = "auto",
+        cv: Any = 0.1, neighbors: bool | int | str = "auto",
+        class_weight: Mapping[Any, float] | str | None = None, standardize: bool | str = "robust",
+        guarantee: float | None = None, ignore: Sequence[str | int] = (),
+        categorical: Sequence[str | int] = (), dates: Sequence[str | int] = (), dtype: str = "float32",
+        random_state: Any = None, checkpoint: str | os.PathLike[str] | None = None, n_jobs: int | None = None,
         verbose: bool = False,
-    ) -> None:
-        self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
-        self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
-        self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
-        self.weight_decay, self.cv = weight_decay, cv
-        self.neighbors, self.class_weight, self.standardize = neighbors, class_weight, standardize
-        self.guarantee, self.dtype = guarantee, dtype
-        self.ignore, self.categorical, self.dates = ignore, categorical, dates
-        self.random_state, self.checkpoint = random_state, checkpoint
-        self.n_jobs, self.verbose = n_jobs, verbose
+    ) -> None:  # fmt: skip
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     task: ClassVar = "classification"
     _explainable: ClassVar = ("probability", "log-odds")
@@ -175,16 +151,11 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         return PaperClassifier(**settings)
 
     def fit(
-        self,
-        X: ArrayLike | Stream,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
+        self, X: ArrayLike | Stream, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *,
         groups: ArrayLike | None = None,
         eval_set: Sequence[tuple[Any, ArrayLike]] | tuple[Any, ArrayLike] | None = None,
-        early_stopping_rounds: int | None = None,
-        observer: Observer | None = None,
-    ) -> Self:
+        early_stopping_rounds: int | None = None, observer: Observer | None = None,
+    ) -> Self:  # fmt: skip
         """Train the ensemble.
 
         Parameters

@@ -160,46 +160,18 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     """
 
     def __init__(
-        self,
-        hidden: Sequence[int] | int | str = "auto",
-        *,
-        features: str | None = "auto",
-        linear: bool | str = "auto",
-        network: Network | None = None,
-        n_members: int = 10,
-        optimizer: str = "auto",
-        learning_rate: float = 0.01,
-        batch_size: int | str = "auto",
-        max_epochs: int | str = "auto",
-        time_budget: float | None = None,
-        weight_decay: float | str = "auto",
-        cv: Any = 0.1,
-        standardize: bool | str = "robust",
-        target_transform: str | None = "auto",
-        calibrate: bool = True,
-        neighbors: bool | int | str = "auto",
-        gaussian_process: bool = True,
-        guarantee: float | None = None,
-        support: str | Sequence[float | None] | None = "auto",
-        ignore: Sequence[str | int] = (),
-        categorical: Sequence[str | int] = (),
-        dates: Sequence[str | int] = (),
-        dtype: str = "float32",
-        random_state: Any = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
-        self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
-        self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
-        self.weight_decay, self.cv = weight_decay, cv
-        self.standardize, self.target_transform = standardize, target_transform
-        self.calibrate, self.neighbors, self.guarantee = calibrate, neighbors, guarantee
-        self.gaussian_process, self.support, self.dtype = gaussian_process, support, dtype
-        self.ignore, self.categorical, self.dates = ignore, categorical, dates
-        self.random_state, self.checkpoint = random_state, checkpoint
-        self.n_jobs, self.verbose = n_jobs, verbose
+        self, hidden: Sequence[int] | int | str = "auto", *, features: str | None = "auto",
+        linear: bool | str = "auto", network: Network | None = None, n_members: int = 10,
+        optimizer: str = "auto", learning_rate: float = 0.01, batch_size: int | str = "auto",
+        max_epochs: int | str = "auto", time_budget: float | None = None, weight_decay: float | str = "auto",
+        cv: Any = 0.1, standardize: bool | str = "robust", target_transform: str | None = "auto",
+        calibrate: bool = True, neighbors: bool | int | str = "auto", gaussian_process: bool = True,
+        guarantee: float | None = None, support: str | Sequence[float | None] | None = "auto",
+        ignore: Sequence[str | int] = (), categorical: Sequence[str | int] = (),
+        dates: Sequence[str | int] = (), dtype: str = "float32", random_state: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None, n_jobs: int | None = None, verbose: bool = False,
+    ) -> None:  # fmt: skip
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     task: ClassVar = "regression"
     _explainable: ClassVar = ("mean", "std")
@@ -225,17 +197,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return PaperRegressor(**settings)
 
     def fit(
-        self,
-        X: ArrayLike | Stream,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        censored: ArrayLike | str | None = None,
+        self, X: ArrayLike | Stream, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *,
+        groups: ArrayLike | None = None, censored: ArrayLike | str | None = None,
         eval_set: Sequence[tuple[Any, ArrayLike]] | tuple[Any, ArrayLike] | None = None,
-        early_stopping_rounds: int | None = None,
-        observer: Observer | None = None,
-    ) -> Self:
+        early_stopping_rounds: int | None = None, observer: Observer | None = None,
+    ) -> Self:  # fmt: skip
         """Train the ensemble.
 
         Parameters

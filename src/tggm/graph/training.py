@@ -61,18 +61,10 @@ class GraphLikelihood:
 
 
 def fit_graph(
-    graph: Graph,
-    data: Mapping[str, Any],
-    *,
-    engine: str = "ep",
-    max_epochs: int = 200,
-    batch_size: int = 64,
-    learning_rate: float = 0.02,
-    weight_decay: float = 0.1,
-    validation_fraction: float = 0.0,
-    dtype: str = "float32",
-    random_state: int = 0,
-) -> Graph:
+    graph: Graph, data: Mapping[str, Any], *, engine: str = "ep", max_epochs: int = 200, batch_size: int = 64,
+    learning_rate: float = 0.02, weight_decay: float = 0.1, validation_fraction: float = 0.0,
+    dtype: str = "float32", random_state: int = 0,
+) -> Graph:  # fmt: skip
     """Maximise the likelihood of a graph.
 
     Parameters

@@ -274,33 +274,15 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
     methods: ClassVar = ("meanfield", "ep", "bp", "moments", "exact")
 
     def __init__(
-        self,
-        hidden: int | Sequence[int] = (50,),
-        *,
-        method: str = "meanfield",
-        deep: str = "undirected",
-        n_members: int = 1,
-        sigma0: float = 0.5**0.5,
-        noise: ArrayLike | None = 0.5,
-        init: str = "paper",
-        solver: str = "cyclic",
-        n_cycles: int | Sequence[int] = 10,
-        prior: str = "same",
-        optimizer: str = "rmsprop",
-        learning_rate: float = 1e-2,
-        schedule: str = "constant",
-        batch_size: int = 50,
-        max_epochs: int = 1000,
-        weight_decay: float = 0.0,
-        average: float = 0.0,
-        validation_fraction: float = 0.1,
-        early_stopping: bool = True,
-        patience: int | None = 250,
-        standardize: bool | str = True,
-        dtype: str = "float32",
-        random_state: Any = None,
+        self, hidden: int | Sequence[int] = (50,), *, method: str = "meanfield", deep: str = "undirected",
+        n_members: int = 1, sigma0: float = 0.5**0.5, noise: ArrayLike | None = 0.5, init: str = "paper",
+        solver: str = "cyclic", n_cycles: int | Sequence[int] = 10, prior: str = "same",
+        optimizer: str = "rmsprop", learning_rate: float = 1e-2, schedule: str = "constant",
+        batch_size: int = 50, max_epochs: int = 1000, weight_decay: float = 0.0, average: float = 0.0,
+        validation_fraction: float = 0.1, early_stopping: bool = True, patience: int | None = 250,
+        standardize: bool | str = True, dtype: str = "float32", random_state: Any = None,
         verbose: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     def __sklearn_tags__(self) -> Any:
@@ -386,33 +368,15 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
     methods: ClassVar = ("meanfield", "bp", "moments")
 
     def __init__(
-        self,
-        hidden: int | Sequence[int] = (100,),
-        *,
-        method: str = "meanfield",
-        deep: str = "undirected",
-        n_members: int = 1,
-        sigma0: float = 0.5**0.5,
-        init: str = "paper",
-        solver: str = "cyclic",
-        n_cycles: int | Sequence[int] = (30, 5),
-        prior: str = "same",
-        factorised: bool = True,
-        optimizer: str = "rmsprop",
-        learning_rate: float = 1e-3,
-        schedule: str = "cosine",
-        batch_size: int = 500,
-        max_epochs: int = 60,
-        weight_decay: float = 0.0,
-        average: float = 0.0,
-        validation_fraction: float = 0.1,
-        early_stopping: bool = True,
-        patience: int | None = None,
-        standardize: bool | str = True,
-        dtype: str = "float32",
-        random_state: Any = None,
+        self, hidden: int | Sequence[int] = (100,), *, method: str = "meanfield", deep: str = "undirected",
+        n_members: int = 1, sigma0: float = 0.5**0.5, init: str = "paper", solver: str = "cyclic",
+        n_cycles: int | Sequence[int] = (30, 5), prior: str = "same", factorised: bool = True,
+        optimizer: str = "rmsprop", learning_rate: float = 1e-3, schedule: str = "cosine",
+        batch_size: int = 500, max_epochs: int = 60, weight_decay: float = 0.0, average: float = 0.0,
+        validation_fraction: float = 0.1, early_stopping: bool = True, patience: int | None = None,
+        standardize: bool | str = True, dtype: str = "float32", random_state: Any = None,
         verbose: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     def __sklearn_tags__(self) -> Any:

@@ -71,13 +71,9 @@ def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, 
 
 
 def plot_fan(
-    dist: ScalarPredictive,
-    x: ArrayLike,
-    *,
-    levels: Sequence[float] = (0.5, 0.8, 0.95),
-    data: tuple[ArrayLike, ArrayLike] | None = None,
-    ax: Any = None,
-) -> Any:
+    dist: ScalarPredictive, x: ArrayLike, *, levels: Sequence[float] = (0.5, 0.8, 0.95),
+    data: tuple[ArrayLike, ArrayLike] | None = None, ax: Any = None,
+) -> Any:  # fmt: skip
     """Draw nested central intervals, the median and the mean against one feature.
 
     `dist` has a row for each value `x` of the feature; `levels` are the probabilities of the intervals, and

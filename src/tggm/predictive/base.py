@@ -102,7 +102,7 @@ class ScalarPredictive(ABC):
         """Compute the density; with several values per row, to 1e-12 of its peak."""
         rows, z, shape = self._pairs("y", y)
         if len(shape) == 1:
-            return exponential(self.logpdf(y))
+            return np.exp(self.logpdf(y))
         return (self._bulk(rows, z)[1] / self._scale).reshape(shape)
 
     def logcdf(self, y: ArrayLike) -> Floats:
@@ -248,11 +248,6 @@ def described(dist: Any) -> str:
     pairs = [f"{m:.4g} ± {s:.2g}" for m, s in zip(mean, std, strict=True)]
     shown = ", ".join(pairs[:MENTIONED]) + ", ..." * (len(pairs) > MENTIONED)
     return f"{text}, average mean ± standard deviation: {shown}"
-
-
-def exponential(log: Floats) -> Floats:
-    """Compute the exponential, typed as an array."""
-    return np.exp(log)
 
 
 def log_between(low: tuple[Floats, Floats], high: tuple[Floats, Floats]) -> Floats:

@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from tggm import settings
 from tggm.arrays import Floats, Ints
-from tggm.predictive.base import ScalarPredictive, exponential
+from tggm.predictive.base import ScalarPredictive
 
 _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 _LARGEST_EXPONENT = 709.0  # of which the exponential is finite
@@ -76,7 +76,7 @@ class GaussianMixture(ScalarPredictive):
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, _ = self._standard(rows, z)
         cdf: Floats = (self._weight[:, rows] * ndtr(u)).sum(0)
-        return cdf, exponential(self._log_density(rows, z))
+        return cdf, np.exp(self._log_density(rows, z))
 
     def _quantiles(self, rows: Ints, q: Floats) -> Floats:
         if len(self._mean) > 1:
@@ -134,7 +134,7 @@ class LognormalMixture(ScalarPredictive):
         return self._log._log_tails(rows, to_log(y))
 
     def _bulk(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
-        return self._log._bulk(rows, to_log(y))[0], exponential(self._log_density(rows, y))
+        return self._log._bulk(rows, to_log(y))[0], np.exp(self._log_density(rows, y))
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:

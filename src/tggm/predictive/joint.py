@@ -25,7 +25,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp, ndtr, ndtri_exp
 
 from tggm.arrays import Floats
-from tggm.predictive.base import ScalarPredictive, Seed, checked_size, described, exponential, generator
+from tggm.predictive.base import ScalarPredictive, Seed, checked_size, described, generator
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.gaussian_mixture import GaussianMixture, mixtures
 
@@ -96,7 +96,7 @@ class JointPredictive(ABC, Generic[Marginal]):
 
     def pdf(self, y: ArrayLike) -> Floats:
         """Compute the joint density at one point per row."""
-        return exponential(self.logpdf(y))
+        return np.exp(self.logpdf(y))
 
     def cdf(self, y: ArrayLike) -> Floats:
         """Compute the marginal probabilities P(Y_j ≤ y_j), (N, n) for y of shape (N, n)."""

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.special import roots_legendre
 
 from tggm.arrays import Floats, Ints
-from tggm.predictive.base import ScalarPredictive, exponential, log_between
+from tggm.predictive.base import ScalarPredictive, log_between
 from tggm.predictive.support import ON_LATTICE, Support
 
 TERMS = 64  # of lattice sums on each side of the median
@@ -115,7 +115,7 @@ class Observed(ScalarPredictive):
         edge = self._edge(z)
         finite = np.where(np.isfinite(edge), edge, 0.0)
         cdf = np.where(np.isfinite(edge), self._latent_cdf(rows, finite), (edge > 0).astype(float))
-        return cdf, exponential(np.maximum(self._log_density(rows, z), _LEAST))
+        return cdf, np.exp(np.maximum(self._log_density(rows, z), _LEAST))
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
         return self._log_cell(rows, z, 1.0)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import betaln, gammaln, hyp2f1, stdtr
 
 from tggm.arrays import Floats, Ints
-from tggm.predictive.base import ScalarPredictive, exponential
+from tggm.predictive.base import ScalarPredictive
 
 LEAST_HEAVINESS = 1e-4  # of 1/ν; below it gamma functions of ν lose too many digits
 _SMALL = 1e-250  # tails below this are computed as logarithms
@@ -98,7 +98,7 @@ class StudentPredictive(ScalarPredictive):
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, width = self._standard(rows, z)
-        return stdtr(self._nu, u), exponential(log_student(u, self._heaviness)) / width
+        return stdtr(self._nu, u), np.exp(log_student(u, self._heaviness)) / width
 
     def _quantiles(self, rows: Ints, q: Floats) -> Floats:
         """Compute standard quantiles once for each distinct probability: all rows have the same shape."""
@@ -112,7 +112,7 @@ class StudentPredictive(ScalarPredictive):
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         """Use the closed forms of Jordan, Krüger & Lerch (2019), appendix A."""
         u, width = self._standard(rows, z)
-        density, nu = exponential(log_student(u, self._heaviness)), self._nu
+        density, nu = np.exp(log_student(u, self._heaviness)), self._nu
         to_z = u * (2 * stdtr(nu, u) - 1) + 2 * density * (nu + u * u) / (nu - 1)
         apart = np.exp(betaln(0.5, nu - 0.5) - 2 * betaln(0.5, nu / 2)) * 4 * np.sqrt(nu) / (nu - 1)
         return width * to_z, width * apart
