@@ -127,8 +127,7 @@ class TruncatedGaussian:
 def _with_arrays(tg: TruncatedGaussian, shift: Array, limits: Limits | None) -> TruncatedGaussian:
     """Return the same precision and mask with another shift and limits."""
     leaves, tree = jax.tree.flatten(tg, is_leaf=lambda x: x is not tg)
-    result: TruncatedGaussian = jax.tree.unflatten(tree, [leaves[0], shift, leaves[2], limits])
-    return result
+    return jax.tree.unflatten(tree, [leaves[0], shift, leaves[2], limits])
 
 
 def _read_limits(

@@ -224,8 +224,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             return numbers if len(numbers) >= LEAST_BACKGROUND else centre
         if not (given.shape[0] if hasattr(given, "shape") else len(given)):
             raise ValueError("`background` must have at least one row; got none.")
-        found: Floats = new_rows(self, given, unknown=True, dtype=np.float64)
-        return found
+        return new_rows(self, given, unknown=True, dtype=np.float64)
 
     def _fit(
         self, data: Data | StreamData, settings: Settings, rng: np.random.Generator,

@@ -46,8 +46,7 @@ def probabilities(fitted: Fitted, X: Any) -> Floats:
     total = p.sum(1, keepdims=True)
     if not (total > 0.5).all():  # scores so far apart that all probabilities vanish
         return np.exp(log_probabilities(fitted, given))
-    result: Floats = p / total
-    return result
+    return p / total
 
 
 def log_probabilities(fitted: Fitted, X: Any) -> Floats:
@@ -172,8 +171,7 @@ def mixture_of(model: Model, inputs: Any, members: list[int]) -> NDArray[Any]:
     mean, std = map(np.asarray, _scores(model, _pad(inputs, count, bucket(count)), False))
     # one member at a time: groups of any size use the same compiled program
     each = [class_mixture(mean[[k]], std[[k]], log=True)[:count] for k in members]
-    mixed: NDArray[Any] = np.logaddexp.reduce(each) - math.log(len(each))
-    return mixed
+    return np.logaddexp.reduce(each) - math.log(len(each))
 
 
 @partial(jax.jit, static_argnames="per_member", compiler_options=GPU_COMPILER_OPTIONS)

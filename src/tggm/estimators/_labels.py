@@ -70,8 +70,7 @@ def class_weights(
                 f"class_weight='balanced' needs rows of every class; {missing[:5].tolist()} have none. "
                 "Pass a dict of weights."
             )
-        balanced: Floats = sums.sum() / (len(classes) * sums)
-        return balanced
+        return sums.sum() / (len(classes) * sums)
     found: Floats = compute_class_weight(given, classes=classes, y=classes[label])
     wrong = ~(np.isfinite(found) & (found >= 0))
     if wrong.any():

@@ -205,5 +205,4 @@ def _logits(found: Any, n: int, count: int) -> Logits:
 
 
 def _losses(score: Floats, label: Ints) -> Floats:
-    losses: Floats = np.logaddexp.reduce(score, axis=1) - score[np.arange(len(label)), label]
-    return losses
+    return np.logaddexp.reduce(score, axis=1) - score[np.arange(len(label)), label]

@@ -169,8 +169,7 @@ def regression_neighbors(
     mean = shifted(process, X, member_means(model, X, settings.dtype)).mean(0)
 
     def stored(slope: float) -> Floats:
-        values: Floats = Y - slope * mean
-        return values
+        return Y - slope * mean
 
     kinds = [kind for kind in nearest.KINDS if limits is None or kind[0] == 0]
     near = found.candidates, parts, calibration, stored, kinds, found.row_weight

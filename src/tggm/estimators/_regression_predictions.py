@@ -96,5 +96,4 @@ def relative_squares(predicted: Floats, Y: Floats) -> Floats:
     known = np.where(np.isnan(Y).all(0), 0.0, Y)
     variance = np.nanvar(known, axis=0, keepdims=True)
     parts = (Y - predicted) ** 2 / np.where(variance > 0, variance, 1.0)
-    found: Floats = np.where(np.isnan(parts), 0.0, parts).mean(1)
-    return found
+    return np.where(np.isnan(parts), 0.0, parts).mean(1)

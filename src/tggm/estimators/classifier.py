@@ -180,8 +180,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
         inputs = self._inputs(X)
-        labels: NDArray[Any] = self.classes_[compute.probabilities(self.fitted_, inputs).argmax(1)]
-        return labels
+        return self.classes_[compute.probabilities(self.fitted_, inputs).argmax(1)]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes).
@@ -247,8 +246,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
         with precision(self.fitted_.dtype):
             log_p = compute.mixture_of(self.fitted_.model, Z, members).astype(np.float64)
-        losses: Floats = np.logaddexp.reduce(log_p, axis=1) - log_p[np.arange(len(Z)), y]
-        return losses
+        return np.logaddexp.reduce(log_p, axis=1) - log_p[np.arange(len(Z)), y]
 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
         log_p = self.predict_log_proba(X)
@@ -262,5 +260,4 @@ def _pick_labels(log_p: Floats, y: ArrayLike, classes: NDArray[Any]) -> Floats:
     label = encoded_labels(y, classes)
     if len(label) != len(log_p):
         raise ValueError(f"`y` has {len(label)} labels, but `X` has {len(log_p)} rows.")
-    picked: Floats = log_p[np.arange(len(log_p)), label]
-    return picked
+    return log_p[np.arange(len(log_p)), label]

@@ -28,8 +28,7 @@ class Dense(Precision):
         object.__setattr__(self, "matrix", matrix)
 
     def diagonal(self) -> Array:
-        values: Array = jnp.diagonal(self.matrix)
-        return values
+        return jnp.diagonal(self.matrix)
 
     @full_precision
     def off_diagonal(self, v: Array) -> Array:
@@ -70,8 +69,7 @@ class DenseFactor:
     def cavity(self) -> Array:
         """Return diag(C P) / diag(C), C the inverse, as C (P + extra) = I."""
         C = self.covariance()
-        tau: Array = (C * self.P).sum(-1) / jnp.diagonal(C, axis1=1, axis2=2)
-        return tau
+        return (C * self.P).sum(-1) / jnp.diagonal(C, axis1=1, axis2=2)
 
     @full_precision
     def covariance(self) -> Array:

@@ -108,8 +108,7 @@ class Layered(Precision):
         return LayeredFactor(tuple(roots), tuple(gains), self.lower_blocks)
 
     def dense(self) -> Array:
-        P: Array = _matrix(self.diagonal_blocks, self.lower_blocks, jnp)
-        return P
+        return _matrix(self.diagonal_blocks, self.lower_blocks, jnp)
 
 
 def _matrix(diagonal: tuple[Any, ...], lower: tuple[Any, ...], xp: Any) -> Any:

@@ -49,8 +49,7 @@ class Precision(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Return the floating dtype of the parameters."""
-        dtype: np.dtype[Any] = jax.tree.leaves(self)[0].dtype
-        return dtype
+        return jax.tree.leaves(self)[0].dtype
 
     def diagonal(self) -> Array: ...
 

@@ -88,8 +88,7 @@ class ScalarPredictive(ABC):
 
     def std(self) -> Floats:
         """Return the standard deviation, (N,)."""
-        std: Floats = self._scale * np.sqrt(self._moments[1])  # the square of a small scale may underflow
-        return std
+        return self._scale * np.sqrt(self._moments[1])  # the square of a small scale may underflow
 
     def logpdf(self, y: ArrayLike) -> Floats:
         """Compute the log-density; where it would overflow it is the most negative float."""

@@ -38,8 +38,7 @@ def class_mixture(mean: NDArray[Any], std: NDArray[Any], *, log: bool) -> NDArra
 
 @jax.jit
 def _lengths(mean: Array, std: Array) -> Array:
-    lengths: Array = jax.vmap(grid_length)(mean, std).max(0)
-    return lengths
+    return jax.vmap(grid_length)(mean, std).max(0)
 
 
 @partial(jax.jit, static_argnames=("n_nodes", "log"))

@@ -163,16 +163,14 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
 
     def _log_density_of(self, z: Floats) -> Floats:
         members = log_densities(z[None] - self._mean, self._root)
-        mixed: Floats = logsumexp(members, axis=0, b=np.full((len(members), 1), 1 / len(members)))
-        return mixed
+        return logsumexp(members, axis=0, b=np.full((len(members), 1), 1 / len(members)))
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         rows = np.arange(len(self))
         k = rng.integers(len(self._mean), size=(size, len(rows)))
         noise = rng.standard_normal((size, len(rows), self.n_outputs))
         white = np.einsum("snij,snj->sni", self._root[k, rows[None, :]], noise)
-        draws: Floats = self._mean[k, rows[None, :]] + white
-        return draws
+        return self._mean[k, rows[None, :]] + white
 
 
 class CopulaPredictive(JointPredictive[ScalarPredictive]):
@@ -242,8 +240,7 @@ def _normal(marginal: ScalarPredictive, y: Floats) -> Floats:
     """Compute Φ⁻¹(F(y)) from the smaller tail."""
     low, high = marginal.logcdf(y), marginal.logsf(y)
     smaller = ndtri_exp(np.minimum(low, high))
-    normal: Floats = np.where(low < high, smaller, -smaller)
-    return normal
+    return np.where(low < high, smaller, -smaller)
 
 
 def factors(covariance: Floats) -> Floats:
@@ -265,5 +262,4 @@ def log_densities(errors: Floats, roots: Floats) -> Floats:
     """Compute log N(error | 0, root rootᵀ), finite; errors (..., n) and roots (..., n, n)."""
     white = solve_triangular(roots, np.clip(errors, -_LARGEST, _LARGEST)[..., None], lower=True)[..., 0]
     log_det = np.log(np.diagonal(roots, axis1=-2, axis2=-1)).sum(-1)
-    found: Floats = -0.5 * ((white**2).sum(-1) + errors.shape[-1] * _LOG_2PI) - log_det
-    return found
+    return -0.5 * ((white**2).sum(-1) + errors.shape[-1] * _LOG_2PI) - log_det

@@ -131,8 +131,7 @@ class Marginal(ScalarPredictive):
         mean, std = self._moments[0][rows], np.sqrt(self._moments[1][rows])
         z = mean[:, None] + std[:, None] * np.sinh(x)
         F = np.clip(self._bulk(np.repeat(rows, _NODES), z.ravel())[0].reshape(z.shape), 0.0, 1.0)
-        found: Floats = 2 * std * (F * (1 - F) * np.cosh(x)).sum(1) * (x[1] - x[0])
-        return found
+        return 2 * std * (F * (1 - F) * np.cosh(x)).sum(1) * (x[1] - x[0])
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         count = np.diff(self._starts)

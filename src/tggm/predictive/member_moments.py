@@ -252,8 +252,7 @@ def last_layers(members: Model, X: Any) -> NDArray[Any]:
 def places(members: Model, X: Any, projection: Floats) -> Floats:
     """Return Σ_k (last layer of member k) · projection_k, (rows, ·); see `predictive.neighbors`."""
     if (network := numpy_network(members, X)) is not None:
-        found: NDArray[Any] = _outputs(network, X).places(projection)
-        return found
+        return _outputs(network, X).places(projection)
     count = jax.tree.leaves(X)[0].shape[-2]
     size = block_size(members, count)
     rows = padded_to(count, size)
@@ -300,8 +299,7 @@ def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
             W1 = likelihood.output.W1
             h, _ = latent.variances(W1)
             return likelihood.output.of(h), h * jnp.sqrt((W1**2).sum(0))[None, :]
-        both: tuple[Array, Array] = getattr(likelihood, "variances" if method == "means" else method)(latent)
-        return both
+        return getattr(likelihood, "variances" if method == "means" else method)(latent)
 
     with jax.default_matmul_precision("highest"):
         found: tuple[Array, ...] = jax.vmap(moments)(members)

@@ -30,12 +30,10 @@ _OPEN = 1e-300, 1 - 1e-16  # probabilities of which quantiles are finite
 def log_student(u: Floats, heaviness: float) -> Floats:
     """Compute the log-density of a Student-t with 1/heaviness degrees of freedom; near 0, of a Gaussian."""
     if heaviness < LEAST_HEAVINESS:
-        gaussian: Floats = -0.5 * (u * u + np.log(2 * np.pi))
-        return gaussian
+        return -0.5 * (u * u + np.log(2 * np.pi))
     nu = 1 / heaviness
     constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
-    log: Floats = constant - 0.5 * (nu + 1) * np.log1p(u * u / nu)
-    return log
+    return constant - 0.5 * (nu + 1) * np.log1p(u * u / nu)
 
 
 class StudentPredictive(ScalarPredictive):
@@ -151,8 +149,7 @@ class Shape:
         """Compute log G; in the first cell from log u, as u may underflow."""
         u, (low, high), end = np.exp(log_u), self._h[:2], PLACES[1]
         first = log_u + np.log(low + 0.5 * (high - low) * np.minimum(u / end, 1.0))
-        found: Floats = np.where(u < end, first, np.log(np.maximum(self.cdf(u), self._mass[1])))
-        return found
+        return np.where(u < end, first, np.log(np.maximum(self.cdf(u), self._mass[1])))
 
 
 def _cell(u: Floats) -> tuple[Ints, Floats]:
@@ -203,8 +200,7 @@ def fit_shape(u: Floats, weight: Floats, ends: tuple[Floats, Floats] | None = No
     bounds = [(-HIGHEST, HIGHEST)] * KNOTS
     from scipy.optimize import minimize  # not needed for predictions
 
-    found: Floats = minimize(loss, np.zeros(KNOTS), jac=True, method="L-BFGS-B", bounds=bounds).x
-    return found
+    return minimize(loss, np.zeros(KNOTS), jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
 class ShapedStudent(NamedTuple):
