@@ -20,7 +20,7 @@ from tggm.predictive.gaussian_process import PROCESS, GaussianProcess, checked_p
 from tggm.predictive.neighbors import PREFIX, Neighbors, checked_neighbors
 from tggm.predictive.novelty import TrainingRows, checked_rows
 from tggm.predictive.support import Support, restored_support
-from tggm.settings import count, flag_or_auto, layers, precision
+from tggm.settings import count, flag, layers, or_auto, precision
 from tggm.tables.schema import restored_classes
 
 Arrays = Mapping[str, np.ndarray]
@@ -68,7 +68,7 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
         raise ValueError(f"the units of its layers must be positive integers; got {units!r}")
     if layers(settings["hidden"]) not in (None, tuple(units)):
         raise ValueError("its layers are not those of its settings")
-    if type(linear) is not bool or flag_or_auto("linear", settings["linear"]) not in (None, linear):
+    if type(linear) is not bool or or_auto(flag, "linear", settings["linear"]) not in (None, linear):
         raise ValueError("its linear part is not that of its settings")
     stored = sum(a.size for a in arrays.values())
     if not d or not n or members * sum(units) > stored:

@@ -109,15 +109,15 @@ class Settings:
             task=task,
             hidden=check.layers(given["hidden"]),
             features=check.word_or_none("features", given["features"], ["auto", *FEATURES]),
-            linear=check.flag_or_auto("linear", given["linear"]),
+            linear=check.or_auto(check.flag, "linear", given["linear"]),
             network=given["network"],
             n_members=check.count("n_members", given["n_members"]),
             optimizer=check.one_of("optimizer", given["optimizer"], ["auto", *OPTIMISERS]),
             learning_rate=check.number("learning_rate", given["learning_rate"], above=0),
-            batch_size=check.count_or_auto("batch_size", given["batch_size"]),
-            max_epochs=check.count_or_auto("max_epochs", given["max_epochs"]),
+            batch_size=check.or_auto(check.count, "batch_size", given["batch_size"]),
+            max_epochs=check.or_auto(check.count, "max_epochs", given["max_epochs"]),
             time_budget=None if budget is None else check.number("time_budget", budget, above=0),
-            weight_decay=check.number_or_auto("weight_decay", given["weight_decay"], least=0),
+            weight_decay=check.or_auto(check.number, "weight_decay", given["weight_decay"], least=0),
             cv=check.hold_out(given["cv"]),
             standardize=given["standardize"],
             dtype=check.precision(given["dtype"]),
@@ -160,7 +160,10 @@ class Settings:
 
     def program(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
         """Return the training program for the blocks of these data."""
-        task, batch, rows = self.task, self._batch_size(blocks.n_rows, data.sparse), blocks.n_rows
+        task, rows, batch = self.task, blocks.n_rows, self.batch_size
+        if batch is None:
+            most = LEAST_BATCH if rows <= LARGE and not data.sparse else task.batch
+            batch = int(np.clip(bucket(max(rows // 8, 1)), LEAST_BATCH, most))
         cycle = max(2, round(CYCLE_STEPS * batch / max(rows, batch)))
         if self.max_epochs is None:
             epochs, patience = WHOLE * cycle, np.inf
@@ -192,12 +195,6 @@ class Settings:
             checkpoint=self.checkpoint, settings=None if self.checkpoint is None else self._identity(),
             n_jobs=self.n_jobs,
         )  # fmt: skip
-
-    def _batch_size(self, n_rows: int, sparse: bool) -> int:
-        if self.batch_size is not None:
-            return self.batch_size
-        most = LEAST_BATCH if n_rows <= LARGE and not sparse else self.task.batch
-        return int(np.clip(bucket(max(n_rows // 8, 1)), LEAST_BATCH, most))
 
     def _identity(self) -> dict[str, Any]:
         """Return the settings that identify a fit in a checkpoint."""

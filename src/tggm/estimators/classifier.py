@@ -15,9 +15,8 @@ from tggm.arrays import Bools, Floats
 from tggm.data import Stream
 from tggm.estimators import _class_predictions as compute
 from tggm.estimators._base import TableEstimator
-from tggm.estimators._data import read_labels, require_two_classes
+from tggm.estimators._data import encoded_labels, read_labels, require_two_classes
 from tggm.estimators._fitted import Fitted
-from tggm.estimators._labels import encoded_labels
 from tggm.estimators._logistic import pool_classes
 from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.models import Network

@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
-from tggm.estimators import _regression_predictions as compute
+from tggm.estimators import _fitted as compute
 from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import numbers_of, read_numbers, row_weights
-from tggm.estimators._fitted import guaranteed_interval, pool_regression, recalibrate_model
 from tggm.estimators._settings import REGRESSION, Settings
 from tggm.estimators._support import require_positive, require_support
 from tggm.models import Network
@@ -235,7 +234,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         settings = Settings.checked(self.get_params(deep=False), REGRESSION)
         rng = check.generator(settings.random_state)
         data = read_numbers(self, X, y, sample_weight, censored, groups, settings, rng)
-        self._fit(data, settings, rng, pool_regression, observer, eval_set, early_stopping_rounds)
+        self._fit(data, settings, rng, compute.pool_regression, observer, eval_set, early_stopping_rounds)
         return self
 
     def recalibrate(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -260,7 +259,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         weight = row_weights(sample_weight, Z)
         kept = weight > 0
         count = check.neighbors(self.neighbors)
-        self.fitted_ = recalibrate_model(self.fitted_, Z[kept], Y[kept], weight[kept], count)
+        self.fitted_ = compute.recalibrate_model(self.fitted_, Z[kept], Y[kept], weight[kept], count)
         return self
 
     def predict(self, X: ArrayLike, return_std: bool | str = False) -> Floats | tuple[Floats, ...]:
@@ -320,7 +319,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         """
         if guarantee:
             require_level(level)
-            lower, upper = guaranteed_interval(self.fitted_, self._inputs(X), level)
+            lower, upper = compute.guaranteed_interval(self.fitted_, self._inputs(X), level)
         else:
             ends = [dist.interval(level) for dist in compute.marginals(self.fitted_, self._inputs(X))]
             lower, upper = (np.stack(end, axis=1) for end in zip(*ends, strict=True))

@@ -56,7 +56,12 @@ class Tie:
     kind: ClassVar[str]  # key of its numbers in `Parameters`
     layout: ClassVar[str]  # of its weights, for messages
     sign: ClassVar[str]
-    ends: Any  # names of the two blocks
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Return the names of the two blocks, in the order of the fields."""
+        first, second = vars(self).values()
+        return first, second
 
     @property
     def name(self) -> str:
@@ -78,11 +83,6 @@ class Edge(Tie):
 
     kind, layout, sign = "weights", " (child by parent)", "->"
 
-    @property
-    def ends(self) -> tuple[str, str]:
-        """Return parent and child."""
-        return self.parent, self.child
-
 
 @dataclass(frozen=True)
 class Coupling(Tie):
@@ -92,11 +92,6 @@ class Coupling(Tie):
     second: str
 
     kind, layout, sign = "coupling", "", "--"
-
-    @property
-    def ends(self) -> tuple[str, str]:
-        """Return both blocks."""
-        return self.first, self.second
 
 
 @dataclass(frozen=True)

@@ -36,16 +36,12 @@ from tggm.inference import Estimate, estimate_log_z, estimate_moments, hmc
 KINDS = ("weights", "bias", "log_noise", "coupling")
 
 
-def _no_parameters() -> Parameters:
-    return {kind: {} for kind in KINDS}
-
-
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A model made of named blocks; start with ``Graph()`` and add to it."""
 
     structure: Structure = field(default_factory=Structure)
-    given: Parameters = field(default_factory=_no_parameters)
+    given: Parameters = field(default_factory=lambda: {kind: {} for kind in KINDS})
     couplings: Mapping[str, Floats] = field(default_factory=dict)  # as given by the user
     fixed: frozenset[tuple[str, str]] = frozenset()  # (kind, name) of parameters that are not trained
     history: Mapping[str, Any] = field(default_factory=dict)  # of training

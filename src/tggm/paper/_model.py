@@ -22,7 +22,6 @@ Several layers (§4.2): u¹ = W0 x + b0, u^{l+1} = W^l h^l + b^l, and either
 p(y | x).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -214,8 +213,15 @@ class Objective:
         W1, b1, label = model.likelihood.output.W1, model.likelihood.output.b1, rows.y
         prior, start = hidden.gaussian(rows.X), hidden.start(rows.X)
         begin = lax.stop_gradient(hidden.moments(rows.X).covariance(W1)[0]) if start is None else start
+
+        def expansion(eta: Array) -> Expansion:
+            """Expand the log-probability S_c(η) of the class, or its bound."""
+            if self.factorised:
+                return expand_factorised(eta, label, n_steps=6)
+            return expand_probit(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
+
         value, means = class_mean_field(
-            hidden.gaussian(rows.X, W1), W1, b1, self._expansion(label), start=begin, solver=self.solver,
+            hidden.gaussian(rows.X, W1), W1, b1, expansion, start=begin, solver=self.solver,
             steps=jnp.int32(MAX_ITER) if self.solver == "newton" else cycles,
         )  # fmt: skip
         # Newton's solution does not depend on the start
@@ -236,12 +242,6 @@ class Objective:
             return self._log_z(prior, None, cycles)
         start = start if means is None else lax.stop_gradient(means)
         return self._log_z(compute_after(prior, after), start, cycles)
-
-    def _expansion(self, label: Array) -> Callable[[Array], Expansion]:
-        """Return the function η → S_c and its derivatives: log-probability of the class, or its bound."""
-        if self.factorised:
-            return lambda eta: expand_factorised(eta, label, n_steps=6)
-        return lambda eta: expand_probit(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
 
 
 def by_mean(model: Model, rows: Rows) -> Array:

@@ -133,10 +133,6 @@ class JointPredictive(ABC, Generic[Marginal]):
     def _pairs(self, values: Floats) -> list[tuple[Marginal, Floats]]:
         return list(zip(self._parts, values.T, strict=True))
 
-    def _scaled(self, covariance: Floats) -> Floats:
-        """Convert a covariance of z to one of y."""
-        return covariance * self._scale[None, :, None] * self._scale[None, None, :]
-
 
 class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
     """Y = loc + scale · Z, where Z is a mixture of N(mean_k, cov_k), row by row.
@@ -159,7 +155,8 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
 
     def cov(self) -> Floats:
         away = self._mean - self._mean.mean(0, keepdims=True)
-        return self._scaled(self._cov.mean(0) + np.einsum("kni,knj->nij", away, away) / len(away))
+        found = self._cov.mean(0) + np.einsum("kni,knj->nij", away, away) / len(away)
+        return found * self._scale[None, :, None] * self._scale[None, None, :]
 
     def _log_density_of(self, z: Floats) -> Floats:
         members = log_densities(z[None] - self._mean, self._root)

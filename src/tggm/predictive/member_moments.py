@@ -213,7 +213,11 @@ def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[
     if (network := numpy_network(members, X)) is not None:
         if method != "variances":
             return list(network.layer(_outputs(network, X)))
-        mean, var, last = outputs_by_blocks(network, X, partial(_all_moments, network), variances=True)
+
+        def moments(outputs: Outputs) -> tuple[NDArray[Any], ...]:
+            return *network.variances(outputs), outputs.last
+
+        mean, var, last = outputs_by_blocks(network, X, moments, variances=True)
         global _recent
         _recent = ref(network), X.copy(), Outputs(np, mean, [], last)
         return [mean, var]
@@ -227,10 +231,6 @@ def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[
         blocks = over_blocks(one, len(X), size)
     joined = [np.concatenate(parts, axis=1)[:, : len(X)] for parts in zip(*blocks, strict=True)]
     return [a.astype(np.float64) for a in joined]
-
-
-def _all_moments(network: Network, outputs: Outputs) -> tuple[NDArray[Any], ...]:
-    return *network.variances(outputs), outputs.last
 
 
 def _outputs(network: Network, X: NDArray[Any]) -> Outputs:
