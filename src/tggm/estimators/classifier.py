@@ -17,7 +17,6 @@ from tggm.estimators import _class_predictions as compute
 from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import encoded_labels, read_labels, require_two_classes
 from tggm.estimators._fitted import Fitted
-from tggm.estimators._logistic import pool_classes
 from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.models import Network
 from tggm.predictive.base import require_level
@@ -173,7 +172,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         rng = check.generator(settings.random_state)
         data = read_labels(self, X, y, sample_weight, groups, settings, rng)
         require_two_classes(data)
-        self._fit(data, settings, rng, pool_classes, observer, eval_set, early_stopping_rounds)
+        self._fit(data, settings, rng, compute.pool_classes, observer, eval_set, early_stopping_rounds)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

@@ -26,8 +26,8 @@ from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
 from tggm.inference._common import log_normaliser, restore, unit_moments, warn_unconverged
 from tggm.precision import Layered
-from tggm.precision.layered import LayeredFactor
 from tggm.precision.protocol import rounding
+from tggm.precision.structures import LayeredFactor
 from tggm.runtime import full_precision
 from tggm.special import kernels
 from tggm.special.box_kernels import high_cumulants

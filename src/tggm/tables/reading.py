@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.data.parquet import ParquetFiles, RowGroup, parquet_errors
+from tggm.data.stream import ParquetFiles, RowGroup, parquet_errors
 from tggm.tables.inputs import as_table
 from tggm.tables.table import Table, TableError, stack_tables
 from tggm.tables.text import GAPS, LONGEST, clean_words
