@@ -16,8 +16,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from tggm.precision import Dense, Precision
-from tggm.precision.protocol import as_float, pytree
+from tggm.precision import Dense, Precision, as_float, pytree
 
 
 class Limits(NamedTuple):

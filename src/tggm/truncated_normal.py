@@ -19,8 +19,7 @@ from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, TruncatedGaussian
 from tggm.inference import Points, candidates, ep, estimate_log_z, exact, hmc, linear_moments, weighted_points
-from tggm.precision import Dense, Diagonal, Precision
-from tggm.precision.protocol import as_float, require_positive_definite
+from tggm.precision import Dense, Diagonal, Precision, as_float, require_positive_definite
 
 ENGINES = ("auto", "exact", "separation", "ep")
 _QUADRATURE = 2  # dimensions up to which "auto" uses quadrature

@@ -3,9 +3,9 @@
 Scores are approximated by normals with exact means and with variances that fit those of the differences
 between likely classes (`tggm.formulas.contended_std`).
 
-A classifier is blended with logistic regression, with a weight that is fitted on held-out rows. Each member is
-blended with the regression of its own training rows and evaluated on the rows that it held out. The blend of
-scores is a model of the same kind, with a smaller W1 and a weighted mean of linear parts.
+A classifier is blended with logistic regression, with a weight that is fitted on held-out rows. Each member
+is blended with the regression of its own training rows and evaluated on the rows that it held out. The blend
+of scores is a model of the same kind, with a smaller W1 and a weighted mean of linear parts.
 """
 
 import math

@@ -25,9 +25,7 @@ from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
 from tggm.inference._common import log_normaliser, restore, unit_moments, warn_unconverged
-from tggm.precision import Layered
-from tggm.precision.protocol import rounding
-from tggm.precision.structures import LayeredFactor
+from tggm.precision import Layered, LayeredFactor, rounding
 from tggm.runtime import full_precision
 from tggm.special import kernels
 from tggm.special.box_kernels import high_cumulants

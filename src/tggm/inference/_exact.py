@@ -31,8 +31,7 @@ from jax.scipy.special import logsumexp
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference._common import full_limits, log_normaliser, restore, unit_moments
 from tggm.inference._fourier import Averages, Sum, averages, by_chunks, log_density
-from tggm.precision import Diagonal, LowRank
-from tggm.precision.protocol import is_concrete
+from tggm.precision import Diagonal, LowRank, is_concrete
 from tggm.runtime import full_precision
 from tggm.special import truncated_log_z
 

@@ -41,8 +41,7 @@ from tggm.inference._common import (
     unit_moments,
     warn_unconverged,
 )
-from tggm.precision import Dense, Diagonal, LowRank, Precision
-from tggm.precision.protocol import rounding
+from tggm.precision import Dense, Diagonal, LowRank, Precision, rounding
 from tggm.runtime import full_precision
 
 SOLVERS = ("newton", "cyclic")

@@ -51,7 +51,7 @@ from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference._common import full_limits, restore, warn_unconverged
-from tggm.precision.protocol import is_concrete
+from tggm.precision import is_concrete
 from tggm.runtime import full_precision
 from tggm.special import log_ndtr, log_ndtr_interval
 from tggm.special.box_kernels import box_moments

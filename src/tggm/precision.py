@@ -1,4 +1,20 @@
-"""The structures of precision matrices: diagonal, dense, diagonal plus low rank, block tridiagonal.
+"""Structured precision matrices: diagonal, dense, diagonal plus low rank, block tridiagonal.
+
+The contract is stated as identities against the dense matrix. A structure holds P once; a batch of rows
+shares it. Rows differ in a nonnegative diagonal that an engine adds (curvature in mean field, sites in EP),
+so all linear algebra concerns P + diag(extra) with `extra` of shape (rows, m). With D = dense() and r of shape
+(rows, m):
+
+    diagonal()                       == diag(D)                                 (m,)
+    off_diagonal(r)[i]               == (D - diag(diag(D))) @ r[i]              (rows, m)
+    factor(extra).solve(r)[i]        == inv(D + diag(extra[i])) @ r[i]          (rows, m)
+    factor(extra).cavity()[i]        == 1 / diag(inv(D + diag(extra[i]))) - extra[i]    (rows, m)
+    factor(extra).log_det()[i]       == log det(D + diag(extra[i]))             (rows,)
+
+`cavity` subtracts nothing from the size of `extra`, which may exceed P by any factor.
+
+Every structure is a pytree whose leaves are its parameters, and every result is differentiable with respect
+to them.
 
 **Diagonal.** P = diag(d): independent variables, the prior of every shallow model.
 
@@ -13,8 +29,8 @@ The cost is O(m n²) per row, and no m×m matrix is formed. A small K is inverte
 at once, with rows along the last axis, which is much faster than one factorisation per row.
 
 **Layers.** Block tridiagonal: each layer of variables is connected to the next, as in deep models. With
-diagonal blocks A_0 … A_L and B_l the block between layer l + 1 (rows) and layer l (columns), elimination from the
-first layer gives the Schur complements
+diagonal blocks A_0 … A_L and B_l the block between layer l + 1 (rows) and layer l (columns), elimination from
+the first layer gives the Schur complements
 
     C_0 = A_0,   C_{l+1} = A_{l+1} − B_l C_l⁻¹ B_lᵀ,   log det = Σ log det C_l,
 
@@ -25,19 +41,143 @@ and, from the last layer back, the blocks of the inverse at the positions of tho
 Cost O(Σ m_l³) per row, against O((Σ m_l)³) for a dense matrix.
 """
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.lax.linalg import cholesky, triangular_solve
+from jax.typing import ArrayLike
 
-from tggm.precision.protocol import Precision, as_float, is_concrete, pytree, require_positive, rounding
-from tggm.precision.protocol import require_positive_definite as require_definite
 from tggm.runtime import full_precision
 
 ELIMINATE_UP_TO = 24  # rows of U; elimination is unrolled over them
+
+
+class Factor(Protocol):
+    """P + diag(extra), one factorised matrix per row."""
+
+    def solve(self, r: Array) -> Array: ...
+
+    def cavity(self) -> Array: ...
+
+    def log_det(self) -> Array: ...
+
+
+@runtime_checkable
+class Precision(Protocol):
+    """A symmetric positive definite matrix shared by all rows of a batch; the leaves are its parameters."""
+
+    @property
+    def size(self) -> int:
+        """Return the number of variables m."""
+        return int(jax.tree.leaves(self)[0].shape[-1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the floating dtype of the parameters."""
+        return jax.tree.leaves(self)[0].dtype
+
+    def diagonal(self) -> Array: ...
+
+    def off_diagonal(self, v: Array) -> Array: ...
+
+    def factor(self, extra: Array) -> Factor: ...
+
+    def dense(self) -> Array: ...
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def pytree(cls: type[T]) -> type[T]:
+    """Make a frozen dataclass whose fields are the children of a pytree.
+
+    JAX rebuilds such objects often, also from placeholders: rebuilding skips the constructor and its checks.
+    """
+    made: Any = dataclass(frozen=True, eq=False)(cls)
+    names = [field.name for field in fields(made)]
+
+    def flatten_with_keys(obj: Any) -> tuple[Any, None]:
+        return [(jax.tree_util.GetAttrKey(name), getattr(obj, name)) for name in names], None
+
+    def unflatten(_: None, leaves: Iterable[Any]) -> T:
+        obj: T = object.__new__(cls)
+        for name, leaf in zip(names, leaves, strict=True):
+            object.__setattr__(obj, name, leaf)
+        return obj
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten)
+    return cls
+
+
+def rounding(dtype: Any) -> float:
+    """Return the distance from 1 to the next number of a floating dtype."""
+    return float(np.finfo(np.dtype(dtype)).eps)
+
+
+def is_concrete(*arrays: Array) -> bool:
+    """Return whether no array is traced, so that values can be checked."""
+    return not any(isinstance(a, jax.core.Tracer) for a in arrays)
+
+
+def as_float(name: str, value: ArrayLike, *, ndim: int) -> Array:
+    """Return an array of a floating dtype with the given number of axes; errors name the argument."""
+    array = jnp.asarray(value)
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        if not jnp.issubdtype(array.dtype, jnp.integer):
+            raise TypeError(f"`{name}` must be real numbers; got dtype {array.dtype}.")
+        array = array.astype(jnp.result_type(float))
+    if array.ndim != ndim:
+        raise ValueError(f"`{name}` must have {ndim} axes; got shape {array.shape}.")
+    # with NumPy: JAX would compile a program for every shape
+    if is_concrete(array) and not np.isfinite(np.asarray(array)).all():
+        where = np.argwhere(~np.isfinite(np.asarray(array)))[0].tolist()
+        raise ValueError(
+            f"`{name}` must be finite; got {np.asarray(array)[tuple(where)]} at index {where}. "
+            "Remove or impute missing values first."
+        )
+    return array
+
+
+def require_positive(name: str, array: Array) -> None:
+    """Raise unless every entry is positive."""
+    if is_concrete(array) and not (np.asarray(array) > 0).all():
+        k = int(np.argmin(np.asarray(array)))
+        raise ValueError(
+            f"`{name}` must be positive; got {float(array[k]):.3g} at index {k}. "
+            "A precision is the inverse of a variance: pass 1 / variance."
+        )
+
+
+def require_positive_definite(name: str, matrix: Array) -> None:
+    """Raise unless the matrix is symmetric positive definite; the error names its smallest eigenvalue."""
+    if not is_concrete(matrix):
+        return
+    values = np.asarray(matrix, dtype=np.float64)
+    asymmetry = float(np.abs(values - values.T).max(initial=0.0))
+    scale = float(np.abs(values).max(initial=0.0))
+    if asymmetry > 1e3 * rounding(matrix.dtype) * scale:
+        raise ValueError(
+            f"`{name}` must be symmetric; largest difference between mirrored entries is {asymmetry:.3g}. "
+            f"Pass ({name} + {name}.T) / 2 if the difference is rounding."
+        )
+    try:
+        np.linalg.cholesky(values)
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(values)[0])
+        raise ValueError(
+            f"`{name}` must be positive definite; smallest eigenvalue is {smallest:.3g} (m = {len(values)}). "
+            f"If it was assembled from weights, add a ridge: "
+            f"{name} + {1.1 * abs(smallest) + 1e-8 * scale:.2g} * eye(m)."
+        ) from None
+
+
+# ---- structures ----
 
 
 @pytree
@@ -103,7 +243,7 @@ class Dense(Precision):
         matrix = as_float("matrix", self.matrix, ndim=2)
         if matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"`matrix` must be square; got shape {matrix.shape}.")
-        require_definite("matrix", matrix)
+        require_positive_definite("matrix", matrix)
         object.__setattr__(self, "matrix", matrix)
 
     def diagonal(self) -> Array:
@@ -307,7 +447,7 @@ class Layered(Precision):
         object.__setattr__(self, "lower_blocks", tuple(b.astype(common) for b in B))
         if is_concrete(*A, *B):
             known: tuple[Any, Any] = jax.tree.map(np.asarray, (self.diagonal_blocks, self.lower_blocks))
-            require_definite("precision", _matrix(*known, np))
+            require_positive_definite("precision", _matrix(*known, np))
 
     @property
     def sizes(self) -> tuple[int, ...]:
