@@ -2,8 +2,8 @@
 
 The contract is stated as identities against the dense matrix. A structure holds P once; a batch of rows
 shares it. Rows differ in a nonnegative diagonal that an engine adds (curvature in mean field, sites in EP),
-so all linear algebra concerns P + diag(extra) with `extra` of shape (rows, m). With D = dense() and r of shape
-(rows, m):
+so all linear algebra concerns P + diag(extra) with `extra` of shape (rows, m). With D = dense() and r of
+shape (rows, m):
 
     diagonal()                       == diag(D)                                 (m,)
     off_diagonal(r)[i]               == (D - diag(diag(D))) @ r[i]              (rows, m)

@@ -28,8 +28,8 @@ from tggm.tables.table import warn
 from tggm.tables.transformer import Columns
 from tggm.training import Observer, Trained, train
 from tggm.training.loop import Layout
-from tggm.training.progress import Printer
 from tggm.training.rows import held_out_sample, take
+from tggm.training.train import Printer
 
 if TYPE_CHECKING:
     from tggm.explanation import ColumnMap, Explanation, Importances

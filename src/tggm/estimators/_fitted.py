@@ -30,8 +30,8 @@ from tggm.predictive.support import Support
 from tggm.runtime import blas_lock, precision
 from tggm.tables.transformer import Columns
 from tggm.training import Program, Trained, train
-from tggm.training.progress import Printer
 from tggm.training.rows import Blocks, RowBlock
+from tggm.training.train import Printer
 
 _MOST = float(np.finfo(np.float64).max)
 LEAST_ROWS = 20  # to recalibrate: the width then has a standard error of 1 / √40, a sixth

@@ -36,8 +36,8 @@ from tggm.predictive.member_moments import pad_rows
 from tggm.runtime import blas_lock, full_precision, precision
 from tggm.training import OPTIMISERS, SCHEDULES, Plan, Program, Rows, Trained, hyper_parameters, train
 from tggm.training.loop import Layout
-from tggm.training.progress import Printer
 from tggm.training.rows import Blocks, RowBlock, assign_folds, bucket, membership, model_inputs
+from tggm.training.train import Printer
 
 CAPACITY = 1024  # epochs of one compiled call at most; the length of a buffer
 MOST_SIGMA0 = {"float32": 1e15, "float64": 1e60}  # for which the squares of σ0 and 1/σ0 are finite

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from tggm.arrays import Bools, Floats
-from tggm.plotting import predictions
-from tggm.plotting.predictions import MODEL, axes_or_new
+from tggm.plotting import MODEL, axes_or_new, predictions
 from tggm.report._case import Case, Feature, sample
 from tggm.report._effects import Effect, effect, plot_effect
 from tggm.report._page import Cell, number, percent, picture

@@ -1,4 +1,10 @@
-"""Plots of importances and of predictive distributions: their position, and whether they are calibrated.
+"""Plots of predictions and models on matplotlib Axes.
+
+Every function draws on `ax`, or on a new figure if none is given, and returns the Axes. Global settings are
+not changed, and matplotlib is imported by the first plot. Predictions are passed as a predictive
+distribution `dist` of one output (`model.predict_dist(X)`), with observations `y` of shape (rows,). For
+classifiers use scikit-learn's `sklearn.metrics.ConfusionMatrixDisplay`,
+`sklearn.calibration.CalibrationDisplay` and `sklearn.inspection.DecisionBoundaryDisplay`.
 
 If y is drawn from the predicted distribution F, then F(y) is uniform on [0, 1] (the probability integral
 transform, PIT), and a central interval of probability p contains a fraction p of the observations. Where
@@ -16,6 +22,8 @@ from tggm.arrays import Floats
 from tggm.explanation import Importances
 from tggm.predictive.base import ScalarPredictive
 from tggm.settings import count
+
+__all__ = ["plot_calibration", "plot_fan", "plot_importances", "plot_predicted"]
 
 # blue is the model, black the data, vermilion a reference: colours that colour-blind readers can distinguish
 # (Okabe and Ito, 2008), and that differ in grey
