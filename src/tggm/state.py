@@ -105,7 +105,10 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
             noise = np.exp(np.asarray(parameters["likelihood.log_noise"], np.float64)) * scale_y**2
         if not ((noise > 0) & (noise < np.inf)).all():
             raise ValueError("the noise vanishes or overflows in the units of the data")
-    _require_history(arrays, meta)
+    if (np.diff(arrays["history.epoch"], prepend=0) < 1).any():
+        raise ValueError("epochs of the learning curve must be positive and increasing")
+    if min(arrays["best_epoch"].min(), arrays["undone"].min()) < 0:
+        raise ValueError("the best epoch and the undone steps must not be negative")
     classes = restored_classes(meta) if "classes" in meta else None
     if classes is not None and len(classes) != n:
         raise ValueError(f"{len(classes)} labels for {n} classes")
@@ -131,8 +134,11 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
     support, process = restored_support(meta["support"], n), checked_process(arrays, meta["process"], d)
     if not regression and any(part is not None for part in (transform, support, process)):
         raise ValueError("a classifier has neither a transform nor a support nor a Gaussian process")
+    names: Any = meta["features"]
+    if names is not None and (not isinstance(names, list) or [type(name) for name in names] != [str] * d):
+        raise ValueError(f"feature names must be a list of {d} strings")
     return State(
-        parameters, scales, _feature_names(meta["features"], d), flat, classes, pools, transform, scores,
+        parameters, scales, names, flat, classes, pools, transform, scores,
         neighbors, train, support, process,
     )  # fmt: skip
 
@@ -166,18 +172,3 @@ def _require_arrays(arrays: Arrays, wanted: Shapes) -> None:
             raise ValueError(f"array {name!r} has shape {array.shape}; expected {wanted[name]}")
         if array.dtype.kind != ("i" if name in COUNTS else "f"):
             raise ValueError(f"array {name!r} has the wrong type {array.dtype}")
-
-
-def _require_history(arrays: Arrays, meta: Meta) -> None:
-    if (np.diff(arrays["history.epoch"], prepend=0) < 1).any():
-        raise ValueError("epochs of the learning curve must be positive and increasing")
-    if min(arrays["best_epoch"].min(), arrays["undone"].min()) < 0:
-        raise ValueError("the best epoch and the undone steps must not be negative")
-
-
-def _feature_names(names: Any, n_features: int) -> list[str] | None:
-    if names is None:
-        return None
-    if not isinstance(names, list) or [type(name) for name in names] != [str] * n_features:
-        raise ValueError(f"feature names must be a list of {n_features} strings")
-    return names

@@ -144,12 +144,10 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if not target.ndim or len(target) != len(numbers):
             wrong = f"got {y!r}" if not target.ndim else f"got {len(target)}"
             raise ValueError(f"`y` must have {len(numbers)} targets, one for each row; {wrong}.")
-
-        def loss(rows: Floats, place: Ints) -> Floats:
-            return self._losses(rows, target[place])
-
-        rng = check_random_state(random_state)
-        return permutation_importances(loss, numbers, self._column_map(), repeats, rng)
+        rng, columns = check_random_state(random_state), self._column_map()
+        return permutation_importances(
+            lambda rows, place: self._losses(rows, target[place]), numbers, columns, repeats, rng
+        )
 
     def novelty(self, X: Any) -> Floats:
         """Return how unlike the training rows each row is, shape (n_rows,).

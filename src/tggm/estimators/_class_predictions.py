@@ -348,7 +348,7 @@ def _strength(X: Floats, label: Ints, weight: Floats, n: int, folds: list[Fold])
     for rest, part in folds:
         if len(part) and len(np.unique(label[rest])) > 1:
             path = _path(X[rest], label[rest], weight[rest], n, STRENGTHS)
-            loss += [weight[part] @ _losses(X[part] @ A.T + b[None], label[part]) for A, b in path]
+            loss += [weight[part] @ losses(X[part] @ A.T + b[None], label[part]) for A, b in path]
     return float(STRENGTHS[int(np.argmin(loss))])
 
 
@@ -380,5 +380,6 @@ def _logits(found: Any, n: int, count: int) -> Logits:
     return Logits(all_A, all_b)
 
 
-def _losses(score: Floats, label: Ints) -> Floats:
+def losses(score: Floats, label: Ints) -> Floats:
+    """Return the negative log-probabilities of labels with these logits."""
     return np.logaddexp.reduce(score, axis=1) - score[np.arange(len(label)), label]

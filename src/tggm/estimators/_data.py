@@ -65,12 +65,6 @@ class Targets(NamedTuple):
         """Return whether every target is measured."""
         return self.side is None and not np.isnan(self.Y).any()
 
-    @property
-    def measured_rows(self) -> Bools:
-        """Return the rows in which all targets are measured."""
-        known = np.isfinite(self.Y) if self.side is None else np.isfinite(self.Y) & (self.side == 0)
-        return np.asarray(known.all(1), np.bool_)
-
     def of(self, rows: Any) -> "Targets":
         """Select rows."""
         return Targets(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
@@ -287,10 +281,10 @@ def read_numbers(
     X_, y_ = read_inputs(estimator, X, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, censored, half)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
-    measured, level = kept & targets.measured_rows, settings.guarantee
+    known = np.isfinite(targets.Y) & (targets.side == 0 if targets.side is not None else True)
+    measured, level = kept & known.all(1), settings.guarantee
     holdout, kept, chosen = read_holdout((X, y, groups), settings.cv, kept, measured, level, rng)
-    known = y_ if y_.ndim == 1 else targets.Y
-    inputs, columns = _encode(estimator, X_, known, kept, holdout)
+    inputs, columns = _encode(estimator, X_, y_ if y_.ndim == 1 else targets.Y, kept, holdout)
     targets_, weights = targets.of(kept), weight_[kept]
     limits = targets_.side
     Y, side, half, transform, plan = scale_target(settings, inputs, *targets_, weights)
@@ -299,9 +293,7 @@ def read_numbers(
     if limits is not None and side is not None and settings.standardize:
         y_scales = latent_scale(y_scales, Y, side)
     scales = Scales(standardisation(inputs, weights, settings.standardize), y_scales)
-    calibration = None
-    if chosen is not None:
-        calibration = _encode_more(X_, chosen, columns), targets.of(chosen).Y
+    calibration = None if chosen is None else (_encode_more(X_, chosen, columns), targets.of(chosen).Y)
     return Data(
         inputs, targets_, weights, columns, scales, targets_.Y.shape[1], _name_of(y), y_.ndim == 1,
         transform, calibration_rows=calibration, holdout=holdout, plan=plan,
@@ -334,26 +326,21 @@ def read_labels(
     if not kept.any():
         raise ValueError("no row has a positive weight: see `sample_weight` and `class_weight`.")
     inputs, label, weights = X_kept if kept.all() else X_kept[kept], label[kept], weights[kept]
+    if label.min() == label.max():
+        raise ValueError(
+            f"only rows of class {plain(known[label[0]])!r} have a positive weight; "
+            "a classifier needs at least two classes."
+        )
     scales = Scales(
         standardisation(inputs, weights, settings.standardize), Standardisation.unchanged(len(known))
     )
-    calibration = None
-    if chosen is not None:
-        calibration = _encode_more(X_, chosen, columns), encoded_labels(y_[chosen], known)
+    calibration = (
+        None if chosen is None else (_encode_more(X_, chosen, columns), encoded_labels(y_[chosen], known))
+    )
     return Data(
         inputs, label, weights, columns, scales, len(known), _name_of(y), classes=known,
         calibration_rows=calibration, holdout=holdout.of(kept),
     )  # fmt: skip
-
-
-def require_two_classes(data: Data | StreamData) -> None:
-    """Raise if all rows of positive weight belong to one class."""
-    assert data.classes is not None
-    if isinstance(data, Data) and data.y.min() == data.y.max():
-        raise ValueError(
-            f"only rows of class {plain(data.classes[data.y[0]])!r} have a positive weight; "
-            "a classifier needs at least two classes."
-        )
 
 
 def read_targets(

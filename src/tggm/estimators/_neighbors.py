@@ -42,14 +42,7 @@ class Found(NamedTuple):
     stored: Stored
     projection: Floats
     points: Floats
-
-    @property
-    def row_weight(self) -> Floats | None:
-        """Return the weights of the stored rows with mean 1; None if all are equal."""
-        weight = self.stored.weight
-        if np.ptp(weight) <= 1e-6 * weight.max():
-            return None
-        return np.asarray(weight / weight.mean(), np.float32)
+    row_weight: Floats | None  # of the stored rows, with mean 1; None if all are equal
 
 
 def stored_rows(blocks: Blocks, classes: bool, limits: tuple[float, float] | None) -> Stored:
@@ -143,7 +136,11 @@ def find_candidates(
     candidates = nearest.find_held_out(points, compared, queries, trained, most)
     if candidates is None:
         return None
-    return Found(np.concatenate(of_group), candidates, stored, own, points.astype(np.float32))
+    weight = stored.weight
+    row_weight = (
+        None if np.ptp(weight) <= 1e-6 * weight.max() else (weight / weight.mean()).astype(np.float32)
+    )
+    return Found(np.concatenate(of_group), candidates, stored, own, points.astype(np.float32), row_weight)
 
 
 def regression_neighbors(

@@ -15,7 +15,7 @@ from tggm.arrays import Bools, Floats
 from tggm.data import Stream
 from tggm.estimators import _class_predictions as compute
 from tggm.estimators._base import TableEstimator
-from tggm.estimators._data import encoded_labels, read_labels, require_two_classes
+from tggm.estimators._data import encoded_labels, read_labels
 from tggm.estimators._fitted import Fitted
 from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.models import Network
@@ -171,7 +171,6 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         settings = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
         rng = check.generator(settings.random_state)
         data = read_labels(self, X, y, sample_weight, groups, settings, rng)
-        require_two_classes(data)
         self._fit(data, settings, rng, compute.pool_classes, observer, eval_set, early_stopping_rounds)
         return self
 
@@ -244,7 +243,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
         with precision(self.fitted_.dtype):
             log_p = compute.mixture_of(self.fitted_.model, Z, members).astype(np.float64)
-        return np.logaddexp.reduce(log_p, axis=1) - log_p[np.arange(len(Z)), y]
+        return compute.losses(log_p, y)
 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
         log_p = self.predict_log_proba(X)

@@ -11,7 +11,7 @@ is given by an engine's moments, so this is EM with a gradient M-step. If the pr
 graphs, couplings) the objective is a difference of two estimates and not a bound; EP has the smallest error.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from tggm import settings
 from tggm.arrays import Floats
 from tggm.gaussian import TruncatedGaussian
-from tggm.graph._conditional import Evidence, Group, Keep, Pattern, groups, kept_blocks, log_likelihood, read
+from tggm.graph._conditional import Evidence, Pattern, groups, kept_blocks, log_likelihood, read
 from tggm.graph._structure import (
     ROLES,
     Block,
@@ -211,13 +211,10 @@ class Graph:
         blocks = [f"  {block.name}: {block.size}, {ROLES[block.role]}" for block in structure.blocks]
         return "\n".join([head, *blocks, *(f"  {tie.name}" for tie in structure.ties)])
 
-    def _groups(self, pattern: Pattern, evidence: Evidence, n: int, keep: Keep) -> Iterator[Group]:
-        return groups(self.structure, pattern, self.parameters, evidence, n, keep)
-
     def _common_gaussian(self, pattern: Pattern, evidence: Evidence, n: int) -> TruncatedGaussian:
         """Return one distribution with all rows; raise if their precision matrices differ."""
         with jax.enable_x64(True):
-            found = list(self._groups(pattern, evidence, n, "tied"))
+            found = list(groups(self.structure, pattern, self.parameters, evidence, n, "tied"))
         if len(found) > 1:
             raise ValueError(
                 f"`data`: rows have different known variables ({len(found)} patterns) and no common "
@@ -231,7 +228,7 @@ class Graph:
         self, pattern: Pattern, evidence: Evidence, n: int, engine: str, **options: Any
     ) -> tuple[Floats, Floats]:
         value, error = np.zeros(n), np.zeros(n)
-        for group in self._groups(pattern, evidence, n, "truncated"):
+        for group in groups(self.structure, pattern, self.parameters, evidence, n, "truncated"):
             value[group.rows] = group.log_constant
             if group.gaussian is not None:
                 found = estimate_log_z(group.gaussian, engine, **options)
@@ -248,7 +245,7 @@ class Graph:
         ends = np.cumsum([self.structure.size(name) for name in free])
         out = np.zeros((len(known), n, ends[-1] if free else 0))
         with jax.enable_x64(True):
-            for group in self._groups(pattern, evidence, n, "all"):
+            for group in groups(self.structure, pattern, self.parameters, evidence, n, "all"):
                 out[:, group.rows] = known[:, None, None] * np.asarray(group.offset)[None]
                 if group.gaussian is not None:
                     found = ask(group.gaussian, group.sign[:, group.which])
