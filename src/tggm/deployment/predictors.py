@@ -246,7 +246,7 @@ class NumPyClassifier(PortablePredictor):
             log_p = class_log_mixture(np, mean, std, nodes_needed(mean, std))
             if (neighbors := self.fitted_.neighbors) is not None:
                 near = neighbors.near(outputs.places(neighbors.projection))
-                log_p = near.mix_classes(log_p, log=True)
+                log_p = near.mix_classes(log_p)
             parts.append(log_p)
         averaged = log_averages(np.concatenate(parts), starts)
         return np.minimum(averaged, -np.finfo(np.float64).epsneg)

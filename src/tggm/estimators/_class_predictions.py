@@ -33,7 +33,7 @@ from tggm.models import Model
 from tggm.models.layers import Product
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.conformal import class_scores, class_set, sorted_scores
-from tggm.predictive.marginal import averages, log_averages
+from tggm.predictive.marginal import log_averages
 from tggm.predictive.member_moments import (
     block_size,
     member_places,
@@ -62,20 +62,13 @@ MOST_HELD = 5_000  # held-out rows used to choose the weight
 _BLOCK = 1024  # rows predicted at once
 
 
-def probabilities(fitted: Fitted, X: Any) -> Floats:
-    """Return probabilities, (rows, n), that sum to 1; inputs are those of `fit`, encoded."""
-    given, (X, starts) = X, _filled(fitted, X)
-    p = averages(_evaluate(fitted, X, log=False), starts)
-    total = p.sum(1, keepdims=True)
-    if not (total > 0.5).all():  # scores so far apart that all probabilities vanish
-        return np.exp(log_probabilities(fitted, given))
-    return p / total
-
-
 def log_probabilities(fitted: Fitted, X: Any) -> Floats:
-    """Return log-probabilities, accurate even where a probability underflows."""
+    """Return log-probabilities, (rows, n), accurate even where a probability underflows.
+
+    Inputs are those of `fit`, encoded.
+    """
     X, starts = _filled(fitted, X)
-    log_p = log_averages(_evaluate(fitted, X, log=True), starts)
+    log_p = log_averages(_evaluate(fitted, X), starts)
     log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
     return log_p
 
@@ -86,7 +79,7 @@ def sets(fitted: Fitted, X: Any, level: float) -> Bools:
         raise ValueError(
             f"no rows were set aside for sets of classes: fit with TGGMClassifier(guarantee={level:g})."
         )
-    return class_set(probabilities(fitted, X), fitted.guarantee[0], level)
+    return class_set(np.exp(log_probabilities(fitted, X)), fitted.guarantee[0], level)
 
 
 def _filled(fitted: Fitted, X: Any) -> tuple[Any, Ints | None]:
@@ -99,10 +92,10 @@ def _filled(fitted: Fitted, X: Any) -> tuple[Any, Ints | None]:
     return np.where(np.isnan(whole), shift + scale * full, whole), starts
 
 
-def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:
-    """Evaluate the mixture of members or its logarithm, (rows, n), in double precision."""
+def _evaluate(fitted: Fitted, X: Any) -> Floats:
+    """Evaluate the logarithm of the mixture of members, (rows, n), in double precision."""
     if (network := numpy_network(fitted.model, X)) is not None:
-        return _finite(_evaluate_in_numpy(fitted, network, X, log), fitted.dtype, log)
+        return _finite(_evaluate_in_numpy(fitted, network, X), fitted.dtype)
     model, columns = fitted.model, fitted.scales.x
     shifted = sparse.issparse(X) and bool(columns.shift.any())  # the training rows were dense
     stays_sparse = sparse.issparse(X) and not shifted
@@ -117,18 +110,18 @@ def _evaluate(fitted: Fitted, X: Any, log: bool) -> Floats:
         count = jax.tree.leaves(inputs)[0].shape[-2]
         padded = _pad(inputs, count, rows)
         mean, std = map(np.asarray, _scores(model, padded, by_scipy))
-        found = class_mixture(mean, std, log=log)[:count]
+        found = class_mixture(mean, std)[:count]
         if fitted.neighbors is None:
             return found
         points = np.asarray(member_places(model, padded, fitted.neighbors.projection, by_scipy))[:count]
-        return fitted.neighbors.near(points).mix_classes(found, log=log)
+        return fitted.neighbors.near(points).mix_classes(found)
 
     with precision(fitted.dtype):
         parts = over_blocks(block, X.shape[0], size)
-    return _finite(np.concatenate(parts).astype(np.float64), fitted.dtype, log)
+    return _finite(np.concatenate(parts).astype(np.float64), fitted.dtype)
 
 
-def _evaluate_in_numpy(fitted: Fitted, network: Network, X: Floats, log: bool) -> Floats:
+def _evaluate_in_numpy(fitted: Fitted, network: Network, X: Floats) -> Floats:
     """Evaluate the mixture for few rows, in double precision."""
 
     def parts(outputs: Outputs) -> tuple[Floats, ...]:
@@ -142,11 +135,10 @@ def _evaluate_in_numpy(fitted: Fitted, network: Network, X: Floats, log: bool) -
         lost = np.asarray(~np.isfinite(Z).all(1))
         found, *places = outputs_by_blocks(network, np.where(lost[:, None], 0.0, Z), parts, variances=True)
     found[lost] = np.nan
-    found = found if log else np.exp(found)
-    return found if near is None else near.near(places[0]).mix_classes(found, log=log)
+    return found if near is None else near.near(places[0]).mix_classes(found)
 
 
-def _finite(result: Floats, dtype: str, log: bool) -> Floats:
+def _finite(result: Floats, dtype: str) -> Floats:
     """Raise for rows whose probabilities could not be computed."""
     lost = np.isnan(result).any(1) | (result.max(1) == -np.inf)
     if lost.any():
@@ -155,7 +147,7 @@ def _finite(result: Floats, dtype: str, log: bool) -> Floats:
             f"`X` has values that are too large (first in row {row}); leave out rows that are so far from "
             "the training rows."
         )
-    return np.maximum(result, -np.finfo(dtype).max) if log else result
+    return np.maximum(result, -np.finfo(dtype).max)
 
 
 def _rows(X: Any, model: Model, columns: Columns, by_scipy: bool) -> Any:
@@ -193,7 +185,7 @@ def mixture_of(model: Model, inputs: Any, members: list[int]) -> NDArray[Any]:
     count = jax.tree.leaves(inputs)[0].shape[-2]
     mean, std = map(np.asarray, _scores(model, _pad(inputs, count, bucket(count)), False))
     # one member at a time: groups of any size use the same compiled program
-    each = [class_mixture(mean[[k]], std[[k]], log=True)[:count] for k in members]
+    each = [class_mixture(mean[[k]], std[[k]])[:count] for k in members]
     return np.logaddexp.reduce(each) - math.log(len(each))
 
 
@@ -270,7 +262,7 @@ def pool_classes(
                 fitted = replace(fitted, neighbors=chosen)
     if data.calibration_rows is not None:
         X_new, label = data.calibration_rows
-        scores = class_scores(probabilities(fitted, X_new))[np.arange(len(label)), label]
+        scores = class_scores(np.exp(log_probabilities(fitted, X_new)))[np.arange(len(label)), label]
         fitted = replace(fitted, guarantee=sorted_scores(scores[None, :]))
     return fitted
 

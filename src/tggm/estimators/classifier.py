@@ -176,8 +176,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        inputs = self._inputs(X)
-        return self.classes_[compute.probabilities(self.fitted_, inputs).argmax(1)]
+        best = compute.log_probabilities(self.fitted_, self._inputs(X)).argmax(1)
+        return self.classes_[best]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes).
@@ -188,8 +188,9 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         hidden units.
         """
         limits, inputs = np.finfo(np.float64), self._inputs(X)
-        probability: Floats = compute.probabilities(self.fitted_, inputs)
-        return np.clip(probability, limits.tiny, 1 - limits.epsneg)
+        return np.clip(
+            np.exp(compute.log_probabilities(self.fitted_, inputs)), limits.tiny, 1 - limits.epsneg
+        )
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return log-probabilities, accurate even where a probability underflows."""

@@ -419,7 +419,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         # only differences matter
         mean = np.maximum(mean - mean.max(-1, keepdims=True), -FAR * std.max(-1, keepdims=True))
         with precision(str(dtype)):
-            log_p = class_mixture(mean.astype(dtype), std.astype(dtype), log=True).astype(np.float64)
+            log_p = class_mixture(mean.astype(dtype), std.astype(dtype)).astype(np.float64)
         log_p = log_p - np.logaddexp.reduce(log_p, axis=1)[:, None]
         limits = np.finfo(np.float64)
         return np.clip(log_p, limits.min, -limits.epsneg)

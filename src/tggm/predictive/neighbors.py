@@ -94,13 +94,12 @@ class Near:
         weight = self.weight.T / share
         return add_kernels(law, GaussianMixture(centre, std**2, weight=weight, loc=loc, scale=scale), share)
 
-    def mix_classes(self, p: Any, *, log: bool) -> Floats:
-        """Mix the neighbours' classes into probabilities, (N, n), or into their logarithms."""
-        votes, rest = np.zeros(p.shape), 1 - self.weight.sum(1, keepdims=True)
+    def mix_classes(self, log_p: Any) -> Floats:
+        """Mix the neighbours' classes into log-probabilities, (N, n)."""
+        votes, rest = np.zeros(log_p.shape), 1 - self.weight.sum(1, keepdims=True)
         np.add.at(votes, (np.arange(len(votes))[:, None], self.value), self.weight)
         with np.errstate(divide="ignore"):
-            mixed: Floats = np.logaddexp(np.log(rest) + p, np.log(votes)) if log else rest * p + votes
-        return mixed
+            return np.logaddexp(np.log(rest) + log_p, np.log(votes))
 
 
 class KernelMixture(ScalarPredictive):

@@ -152,29 +152,8 @@ def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
     The result has full accuracy where that is at most 1/(2√n) standard deviations; probabilities always sum
     to 1.
     """
-    x = _shared_grid(mean, std, n_nodes)
+    x = formulas.class_grid(jnp, mean, std, _reach(mean, std), n_nodes)  # one grid for all classes
     return formulas.class_log_probabilities(jnp, kernels.log_ndtr, x, std)
-
-
-@partial(jax.jit, static_argnames="n_nodes", inline=True)
-def probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
-    """Return the probabilities of all classes, shape (rows, n), on the same grid, at a third of the cost.
-
-    P_c is the sum over nodes of Π_j Φ_j times the hazard of class c, without logarithms: probabilities below
-    the smallest number of the dtype are 0.
-    """
-    x = _shared_grid(mean, std, n_nodes)
-    r = kernels.hazard(x)
-    pdf = jnp.exp(-0.5 * x * x) * math.exp(-_LOG_ROOT_2PI)
-    cdf = jnp.where(x > 9, 1.0, pdf / r)  # both may underflow for x > 9
-    below = cdf.prod(1, keepdims=True)
-    p = (below * r).sum(-1) / std
-    return p / p.sum(-1, keepdims=True)
-
-
-def _shared_grid(mean: Array, std: Array, n_nodes: int) -> Array:
-    """Return standardised nodes, (rows, n, n_nodes), of a grid for all classes."""
-    return formulas.class_grid(jnp, mean, std, _reach(mean, std), n_nodes)
 
 
 @partial(jax.jit, inline=True)
