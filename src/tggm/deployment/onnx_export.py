@@ -15,13 +15,13 @@ from scipy.special import ndtri
 
 from tggm.arrays import Floats
 from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
-from tggm.formulas import cos_turns, log_sum
+from tggm.formulas import COSINE_TERMS, cos_turns, log_sum
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.gaussian_process import shifted
 from tggm.predictive.neighbors import Neighbors, Rule, shares
-from tggm.predictive.numpy_network import COSINE_TERMS, Outputs, class_log_mixture, log_ndtr
+from tggm.predictive.numpy_network import Outputs, class_log_mixture, log_ndtr
 from tggm.storage import write_atomically
 from tggm.tables import Preparation
 from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Number, Ordinal, Statistic

@@ -31,17 +31,10 @@ from tggm.estimators._ridge import OUTPUT
 from tggm.estimators._settings import Settings
 from tggm.models import Model
 from tggm.models.layers import Product
+from tggm.predictive import member_moments as ensemble
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.conformal import class_scores, class_set, sorted_scores
 from tggm.predictive.marginal import log_averages
-from tggm.predictive.member_moments import (
-    block_size,
-    member_places,
-    numpy_network,
-    outputs_by_blocks,
-    over_blocks,
-    padded_to,
-)
 from tggm.predictive.numpy_network import Network, Outputs, class_log_mixture, nodes_needed
 from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock, full_precision, precision
 from tggm.training import Trained
@@ -94,15 +87,15 @@ def _filled(fitted: Fitted, X: Any) -> tuple[Any, Ints | None]:
 
 def _evaluate(fitted: Fitted, X: Any) -> Floats:
     """Evaluate the logarithm of the mixture of members, (rows, n), in double precision."""
-    if (network := numpy_network(fitted.model, X)) is not None:
+    if (network := ensemble.numpy_network(fitted.model, X)) is not None:
         return _finite(_evaluate_in_numpy(fitted, network, X), fitted.dtype)
     model, columns = fitted.model, fitted.scales.x
     shifted = sparse.issparse(X) and bool(columns.shift.any())  # the training rows were dense
     stays_sparse = sparse.issparse(X) and not shifted
     by_scipy = stays_sparse and model.features.linear and jax.default_backend() == "cpu"
     dense = by_scipy or not stays_sparse
-    size = block_size(model, X.shape[0]) if dense else SPARSE_BLOCK
-    rows = padded_to(X.shape[0], size)
+    size = ensemble.block_size(model, X.shape[0]) if dense else SPARSE_BLOCK
+    rows = ensemble.padded_to(X.shape[0], size)
 
     def block(at: slice) -> NDArray[Any]:
         """Compute each row with the nodes that it needs, independently of the other rows."""
@@ -113,11 +106,11 @@ def _evaluate(fitted: Fitted, X: Any) -> Floats:
         found = class_mixture(mean, std)[:count]
         if fitted.neighbors is None:
             return found
-        points = np.asarray(member_places(model, padded, fitted.neighbors.projection, by_scipy))[:count]
-        return fitted.neighbors.near(points).mix_classes(found)
+        points = ensemble.member_places(model, padded, fitted.neighbors.projection, by_scipy)
+        return fitted.neighbors.near(np.asarray(points)[:count]).mix_classes(found)
 
     with precision(fitted.dtype):
-        parts = over_blocks(block, X.shape[0], size)
+        parts = ensemble.over_blocks(block, X.shape[0], size)
     return _finite(np.concatenate(parts).astype(np.float64), fitted.dtype)
 
 
@@ -133,7 +126,9 @@ def _evaluate_in_numpy(fitted: Fitted, network: Network, X: Floats) -> Floats:
     with np.errstate(all="ignore"):  # `_finite` checks the result
         Z = fitted.standardised(X).astype(fitted.dtype).astype(np.float64)
         lost = np.asarray(~np.isfinite(Z).all(1))
-        found, *places = outputs_by_blocks(network, np.where(lost[:, None], 0.0, Z), parts, variances=True)
+        found, *places = ensemble.outputs_by_blocks(
+            network, np.where(lost[:, None], 0.0, Z), parts, variances=True
+        )
     found[lost] = np.nan
     return found if near is None else near.near(places[0]).mix_classes(found)
 

@@ -52,8 +52,6 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
     n_members : int, default 5
         Networks trained from different starts and held-out rows; the prediction is their mixture.
-    optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"}, default "auto"
-        As in `TGGMRegressor`.
     learning_rate : float, default 0.006
         Learning rate at the start of each cycle.
     batch_size : int or "auto", default "auto"
@@ -62,8 +60,6 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         Passes over the data. "auto" plans cycles of 300, 900, 2,700 and 8,100 gradient steps. It ends after
         the first cycle that does not gain 0.01 nats per held-out row, or a twentieth of their log-loss if
         that is less.
-    time_budget : float, optional
-        As in `TGGMRegressor`.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
         "auto" is n_features / 40, and a fifth of it for sparse tables.
@@ -81,18 +77,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     guarantee : float or None, default None
         Highest level of sets of classes with guaranteed coverage, see `predict_set`. Rows are set aside as in
         `TGGMRegressor`.
-    ignore, categorical, dates : sequence of str or int, default ()
-        Columns to leave out, and those that are categories or dates, as in `TGGMRegressor`.
-    dtype : {"float32", "float64"}, default "float32"
-        Type of the numbers.
-    random_state : int, RandomState or None, default None
-        The same seed on the same machine gives the same model.
-    checkpoint : path or None, default None
-        File in which `fit` stores its state every few seconds. The same fit resumes from it after a crash,
-        see docs/scaling.md. Needs a fixed `random_state`.
-    n_jobs : int or None, default None
-        As in `TGGMRegressor`.
-    verbose : bool, default False
+    optimizer, time_budget, ignore, categorical, dates, dtype, random_state, checkpoint, n_jobs, verbose
         As in `TGGMRegressor`.
 
     Attributes

@@ -18,8 +18,6 @@ from tggm.special.coefficients import FITS
 Array = Any  # of the namespace
 SQRT_2PI = 2.5066282746310002
 FAR = 1e8  # beyond it g and ω² equal their limits
-N_NODES = 3  # of the quadrature over locations, as in training
-COSINE_TERMS = {"float32": 6, "float64": 11}  # of the series, accurate to rounding
 REACH = 6.5  # standard deviations at which a normal density is negligible in double precision
 SPACING = 0.4  # of the nodes of class probabilities, in units of the smallest deviation of a row
 MIN_NODES, MAX_NODES = 24, 2000
@@ -128,7 +126,7 @@ class Network:
         x = formulas.bounded(xp, Z) if self.bounded else Z
         s0 = xp.asarray(self.s0[:, None, None])
         moments = partial(unit_moments, xp)
-        places, weights = formulas.gauss_hermite(N_NODES)
+        places, weights = formulas.gauss_hermite(formulas.N_NODES)
         g, omega2 = moments(self._locations(xp, x) / xp.sqrt(s0))
         layers = [formulas.LayerMoments(g * xp.sqrt(s0), omega2 * s0, xp.ones_like(g), omega2 * s0)]
         for W, b in zip(self.W[1:], self.b[1:], strict=True):
@@ -163,7 +161,7 @@ class Network:
             return location
         c, phi, _ = self.waves
         turns = x[..., None] * c[:, None] + phi[:, None]
-        waves = formulas.cos_turns(xp, turns, COSINE_TERMS[_dtype(turns)])
+        waves = formulas.cos_turns(xp, turns, formulas.COSINE_TERMS[_dtype(turns)])
         return location + xp.reshape(waves, (len(W), -1, self._of_waves.shape[1])) @ self._of_waves
 
     @cached_property
