@@ -151,10 +151,10 @@ def class_reach(xp: Any, mean: Array, std: Array, z: float) -> tuple[Array, Arra
 
 
 def class_grid(xp: Any, mean: Array, std: Array, ends: tuple[Array, Array], n_nodes: int) -> Array:
-    """Return standardised nodes, (..., rows, n, n_nodes), of one grid for all classes of a row."""
+    """Return standardised nodes, (members, rows, n, n_nodes), of one grid for all classes of a row."""
     low, high = ends
     h = (high - low) / (n_nodes - 1)
-    t: Array = low[..., None] + h[..., None] * xp.arange(n_nodes, dtype=mean.dtype)[None, :]
+    t: Array = low[..., None] + h[..., None] * xp.arange(n_nodes, dtype=mean.dtype)[None, None, :]
     return (t[..., None, :] - mean[..., :, None]) / std[..., :, None]
 
 

@@ -23,7 +23,7 @@ from tggm.predictive.gaussian_process import shifted
 from tggm.predictive.marginal import Marginal, averages, fill_unknown, log_averages
 from tggm.predictive.neighbors import target_laws
 from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance
-from tggm.predictive.numpy_network import BOUNDED, Network, class_log_mixture, nodes_needed
+from tggm.predictive.numpy_network import BOUNDED, Network, class_log_probabilities
 from tggm.settings import flag
 from tggm.state import Arrays, Meta, Shapes, State, checked_state
 from tggm.tables import Preparation
@@ -242,8 +242,7 @@ class NumPyClassifier(PortablePredictor):
         for some in self._blocks(rows):
             Z = self._standardise(some.toarray()) if sparse.issparse(some) else some
             outputs = self.network_.outputs(np, Z)
-            mean, std = outputs.scores()
-            log_p = class_log_mixture(np, mean, std, nodes_needed(mean, std))
+            log_p = class_log_probabilities(*outputs.scores())
             if (neighbors := self.fitted_.neighbors) is not None:
                 near = neighbors.near(outputs.places(neighbors.projection))
                 log_p = near.mix_classes(log_p)

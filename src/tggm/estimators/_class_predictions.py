@@ -35,7 +35,7 @@ from tggm.predictive import member_moments as ensemble
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.conformal import class_scores, class_set, sorted_scores
 from tggm.predictive.marginal import log_averages
-from tggm.predictive.numpy_network import Network, Outputs, class_log_mixture, nodes_needed
+from tggm.predictive.numpy_network import Network, Outputs, class_log_probabilities
 from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock, full_precision, precision
 from tggm.training import Trained
 from tggm.training.rows import Blocks, Fold, RowBlock, bucket, held_out_groups, model_inputs
@@ -118,8 +118,7 @@ def _evaluate_in_numpy(fitted: Fitted, network: Network, X: Floats) -> Floats:
     """Evaluate the mixture for few rows, in double precision."""
 
     def parts(outputs: Outputs) -> tuple[Floats, ...]:
-        mean, std = outputs.scores()
-        found = class_log_mixture(np, mean, std, nodes_needed(mean, std))
+        found = class_log_probabilities(*outputs.scores())
         return found, *(() if near is None else (outputs.places(near.projection),))
 
     near = fitted.neighbors

@@ -1,4 +1,4 @@
-"""Probabilities of classes from normal scores: the mixture over ensemble members."""
+"""Probabilities of classes from normal scores: the mixture over ensemble members, compiled."""
 
 import math
 from functools import partial
@@ -11,12 +11,11 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 from numpy.typing import NDArray
 
-from tggm.special.probit import grid_length, log_probit, log_probit_all
+from tggm.predictive.numpy_network import class_log_mixture, nodes_needed
+from tggm.special.probit import log_probit
 
 NODES = (24, 64, 192)  # grid sizes; each row uses the smallest that suffices
 CHUNKS = (64, 256, 1024)  # rows with longer grids computed at once: few sizes, because each is compiled
-# standard deviations between nodes: probabilities above e^-50 have a relative error below 1e-6
-SPACING = {"float32": 0.6, "float64": 0.4}
 
 
 def class_mixture(mean: NDArray[Any], std: NDArray[Any]) -> NDArray[Any]:
@@ -26,7 +25,7 @@ def class_mixture(mean: NDArray[Any], std: NDArray[Any]) -> NDArray[Any]:
     independent normal scores.
     """
     result = np.asarray(_mixture(mean, std, NODES[0])).copy()
-    kind = np.searchsorted(NODES, np.asarray(_lengths(mean, std)) / SPACING[str(mean.dtype)])
+    kind = np.searchsorted(NODES, nodes_needed(mean, std).max(0))
     for k in range(1, kind.max(initial=0) + 1):
         (chosen,) = np.nonzero(kind == k)
         size = next((size for size in CHUNKS if size >= len(chosen)), CHUNKS[-1])
@@ -36,24 +35,12 @@ def class_mixture(mean: NDArray[Any], std: NDArray[Any]) -> NDArray[Any]:
     return result
 
 
-@jax.jit
-def _lengths(mean: Array, std: Array) -> Array:
-    return jax.vmap(grid_length)(mean, std).max(0)
-
-
 @partial(jax.jit, static_argnames="n_nodes")
 def _mixture(mean: Array, std: Array, n_nodes: int | None) -> Array:
-    """Compute the mixture on one grid per row or, without `n_nodes`, on one for each class."""
-    if n_nodes is None:
-        log_p = jax.vmap(_class_by_class)(mean, std)
-    else:
-        log_p = jax.vmap(partial(log_probit_all, n_nodes=n_nodes))(mean, std)
-    return logsumexp(log_p, axis=0) - math.log(len(mean))
-
-
-def _class_by_class(mean: Array, std: Array) -> Array:
-    """Compute log-probabilities for scores too far apart for one grid."""
-    classes = jnp.arange(mean.shape[1], dtype=jnp.int32)
-    rows = jnp.zeros(mean.shape[0], jnp.int32)
-    log_p: Array = lax.map(lambda c: log_probit(mean, std, rows + c), classes)
-    return log_p.T
+    """Compute the mixture on one grid per row or, for scores far apart, on one grid for each class."""
+    if n_nodes is not None:
+        return class_log_mixture(jnp, mean, std, n_nodes)
+    label = jnp.zeros(mean.shape[1], jnp.int32)
+    one = jax.vmap(log_probit, (0, 0, None))
+    log_p = lax.map(lambda c: one(mean, std, label + c), jnp.arange(mean.shape[2], dtype=jnp.int32))
+    return jnp.moveaxis(logsumexp(log_p, axis=1), 0, 1) - math.log(len(mean))

@@ -18,8 +18,9 @@ from tggm.special.coefficients import FITS
 Array = Any  # of the namespace
 SQRT_2PI = 2.5066282746310002
 FAR = 1e8  # beyond it g and ω² equal their limits
-REACH = 6.5  # standard deviations at which a normal density is negligible in double precision
-SPACING = 0.4  # of the nodes of class probabilities, in units of the smallest deviation of a row
+# standard deviations at which a normal density is negligible, and the spacing of nodes in units of the
+# smallest deviation of a row: class probabilities above e^-50 have a relative error below 1e-6
+REACH, SPACING = {"float32": 5.0, "float64": 6.5}, {"float32": 0.6, "float64": 0.4}
 MIN_NODES, MAX_NODES = 24, 2000
 BOUNDED = {"Identity": False, "Bounded": True, "Periodic": True}  # by the class of a model file
 
@@ -217,9 +218,10 @@ def class_log_mixture(xp: Any, mean: Array, std: Array, n_nodes: int) -> Array:
         margin = (mean[..., 0:1] - mean[..., 1:2]) / xp.sqrt(xp.sum(std**2, axis=-1, keepdims=True))
         log_p = log_ndtr(xp, xp.concat([margin, -margin], axis=-1))
     else:
-        low, high = formulas.class_reach(xp, mean, std, REACH)
-        lead = xp.max(mean - REACH * std, axis=-1)
-        nearest = high - xp.min(std, axis=-1) * (n_nodes * SPACING)
+        reach, spacing = REACH[_dtype(mean)], SPACING[_dtype(mean)]
+        low, high = formulas.class_reach(xp, mean, std, reach)
+        lead = xp.max(mean - reach * std, axis=-1)
+        nearest = high - xp.min(std, axis=-1) * (n_nodes * spacing)
         ends = xp.maximum(low, xp.minimum(lead, nearest)), high
         x = formulas.class_grid(xp, mean, std, ends, n_nodes)
         log_p = formulas.class_log_probabilities(xp, partial(log_ndtr, xp), x, std)
@@ -227,8 +229,16 @@ def class_log_mixture(xp: Any, mean: Array, std: Array, n_nodes: int) -> Array:
     return mixed - formulas.log_sum(xp, mixed)
 
 
-def nodes_needed(mean: Array, std: Array) -> int:
-    """Return the number of nodes that is sufficient for the class probabilities of these rows."""
-    low, high = formulas.class_reach(np, mean, std, REACH)
-    length = float(((high - low) / std.min(-1)).max(initial=0.0))
-    return int(np.clip(np.ceil(length / SPACING), MIN_NODES, MAX_NODES))
+def nodes_needed(mean: Array, std: Array) -> Array:
+    """Return the number of nodes that is sufficient for each member and row, (K, rows); 1 for two classes."""
+    if mean.shape[-1] == 2:
+        return np.ones(mean.shape[:-1])
+    with np.errstate(all="ignore"):  # scores that are not finite
+        low, high = formulas.class_reach(np, mean, std, REACH[_dtype(mean)])
+        return np.ceil((high - low) / std.min(-1) / SPACING[_dtype(mean)])
+
+
+def class_log_probabilities(mean: Floats, std: Floats) -> Floats:
+    """Return `class_log_mixture` of NumPy arrays, on one grid that is sufficient for these rows."""
+    needed = nodes_needed(mean, std).max(initial=0.0)
+    return class_log_mixture(np, mean, std, int(np.clip(needed, MIN_NODES, MAX_NODES)))
