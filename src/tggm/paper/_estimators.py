@@ -22,14 +22,7 @@ from tggm import settings
 from tggm.arrays import Floats
 from tggm.data.standardise import Columns, require_moderate, standardisation
 from tggm.models import Model
-from tggm.paper._model import (
-    DEEP,
-    ENGINES,
-    Objective,
-    draw_members,
-    latent,
-    subtract_unit_variance,
-)
+from tggm.paper._model import DEEP, ENGINES, Objective, draw_members, latent, subtract_unit_variance
 from tggm.predictive import GaussianMixture, JointPredictive, MultivariateGaussianMixture, ScalarPredictive
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.member_moments import pad_rows
