@@ -20,7 +20,7 @@ from tggm.predictive.calibration import Calibration
 from tggm.predictive.conformal import class_set
 from tggm.predictive.gaussian_mixture import mixtures
 from tggm.predictive.gaussian_process import shifted
-from tggm.predictive.marginal import Marginal, averages, fill_unknown, log_averages
+from tggm.predictive.marginal import Marginal, averages, fill_unknown
 from tggm.predictive.neighbors import target_laws
 from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance
 from tggm.predictive.numpy_network import BOUNDED, Network, class_log_probabilities
@@ -247,5 +247,5 @@ class NumPyClassifier(PortablePredictor):
                 near = neighbors.near(outputs.places(neighbors.projection))
                 log_p = near.mix_classes(log_p)
             parts.append(log_p)
-        averaged = log_averages(np.concatenate(parts), starts)
+        averaged = averages(np.concatenate(parts), starts, log=True)
         return np.minimum(averaged, -np.finfo(np.float64).epsneg)

@@ -34,7 +34,7 @@ from tggm.models.layers import Product
 from tggm.predictive import member_moments as ensemble
 from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.conformal import class_scores, class_set, sorted_scores
-from tggm.predictive.marginal import log_averages
+from tggm.predictive.marginal import averages
 from tggm.predictive.numpy_network import Network, Outputs, class_log_probabilities
 from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock, full_precision, precision
 from tggm.training import Trained
@@ -61,7 +61,7 @@ def log_probabilities(fitted: Fitted, X: Any) -> Floats:
     Inputs are those of `fit`, encoded.
     """
     X, starts = _filled(fitted, X)
-    log_p = log_averages(_evaluate(fitted, X), starts)
+    log_p = averages(_evaluate(fitted, X), starts, log=True)
     log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
     return log_p
 

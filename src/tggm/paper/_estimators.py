@@ -305,29 +305,21 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Return the mean of y given x, shaped like `y` in `fit`, and its standard deviation if asked for."""
-        dtype = np.dtype(self.dtype)
-        rows = self._standardise(X, dtype)
-        mean, var = predictions("variances", self.model_, rows, self._engine, dtype)
-        centre = self._reshape(mean.mean(0) * self._y.scale + self._y.shift)
-        if not return_std:
-            return centre
-        var = np.maximum(var, np.finfo(dtype).tiny)
-        return centre, self._reshape(np.sqrt(var.mean(0) + mean.var(0)) * self._y.scale)
+        dist, shape = self.predict_dist(X), (-1,) if self.vector_target_ else (-1, len(self._y.shift))
+        return (
+            (dist.mean().reshape(shape), dist.std().reshape(shape))
+            if return_std
+            else dist.mean().reshape(shape)
+        )
 
     def predict_dist(self, X: ArrayLike) -> ScalarPredictive | JointPredictive[Any]:
         """Return the predictive distribution of each row: Gaussians with the moments of y, one per member."""
-        rows, y = self._standardise(X, np.float64), self._y
+        rows, y = prepare(self._new_rows(X, dtype=np.float64), self._x, np.dtype(np.float64)), self._y
         model: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), self.model_)
         mean, cov = predictions("moments", model, rows, self._engine, np.float64)
         if len(y.shift) > 1:
             return MultivariateGaussianMixture(mean, cov, loc=y.shift, scale=y.scale)
         return GaussianMixture(mean[:, :, 0], cov[:, :, 0, 0], loc=y.shift[0], scale=y.scale[0])
-
-    def _standardise(self, X: ArrayLike, dtype: Any) -> Any:
-        return prepare(self._new_rows(X, dtype=np.float64), self._x, np.dtype(dtype))
-
-    def _reshape(self, values: Floats) -> Floats:
-        return values[:, 0] if self.vector_target_ else values
 
 
 class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  # scikit-learn ships no types

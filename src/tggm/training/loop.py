@@ -355,10 +355,6 @@ def _undo_collapse(plan: Plan, state: State, train: Array) -> tuple[State, Array
     return _choose(collapsed, restored, state)._replace(peak=peak), ~(collapsed | failed)
 
 
-def _take(data: Any, index: Array) -> Any:
-    return jax.tree.map(lambda a: a[index], data)
-
-
 def _run_epoch(
     plan: Plan, objective: Objective, state: State, members: Membership, hyper: Hyper, data: Any,
     weight: Array, steps: Array,
@@ -381,7 +377,7 @@ def _run_epoch(
         index = lax.dynamic_slice(order, (first,), (B,))
         counts = first + jnp.arange(B, dtype=jnp.int32) < member.n_train
         w = jnp.where(counts, weight[index], 0.0)
-        batch = _take(data, index)
+        batch = jax.tree.map(lambda a: a[index], data)
         rows = member.n_train.astype(weight.dtype)
         state, value = _step(plan, objective, state, batch, w, B, rows, progress, hyper)
         return state, total + value
@@ -392,7 +388,8 @@ def _run_epoch(
         train = total / (steps - (state.undone - undone)).astype(weight.dtype)
         state, valid = _undo_collapse(plan, state, train)
         params, held = plan.layout.split(state.average), member.held
-        each = jnp.maximum(objective.score(params, _take(data, held)), train - WORST)
+        rows = jax.tree.map(lambda a: a[held], data)
+        each = jnp.maximum(objective.score(params, rows), train - WORST)
         w = jnp.where(jnp.arange(held.shape[0], dtype=jnp.int32) < member.n_held, weight[held], 0.0)
         score = (w * each).sum() / jnp.maximum(w.sum(), 1e-30)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience
