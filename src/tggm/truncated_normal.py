@@ -100,8 +100,7 @@ def _weighted_quantiles(x: Floats, w: Floats, levels: Floats) -> Floats:
     """Return quantiles of points x with weights w, interpolated."""
     order = np.argsort(x)
     cumulated = np.cumsum(w[order])
-    found: Floats = np.interp(levels * cumulated[-1], cumulated - 0.5 * w[order], x[order])
-    return found
+    return np.interp(levels * cumulated[-1], cumulated - 0.5 * w[order], x[order])
 
 
 class MultivariateTruncatedNormal:

@@ -70,8 +70,7 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
 def _ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
     if _gpu_kernel.is_supported(tg):
         kernel = partial(_gpu_kernel.run, _gpu_kernel.ep_row, "estimate")
-        result: Moments = lax.platform_dependent(tg, max_iter, tol, cuda=kernel, default=_general_ep)
-        return result
+        return lax.platform_dependent(tg, max_iter, tol, cuda=kernel, default=_general_ep)
     return _general_ep(tg, max_iter, tol)
 
 

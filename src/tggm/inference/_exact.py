@@ -52,8 +52,7 @@ def exact(tg: TruncatedGaussian) -> Moments:
     _require_tractable(tg)
     if tg.shift.dtype != jnp.float64 and is_concrete(*jax.tree.leaves(tg)):
         with jax.enable_x64(True):
-            single: Moments = _cast(exact(_cast(tg, jnp.float64)), tg.shift.dtype)
-            return single
+            return _cast(exact(_cast(tg, jnp.float64)), tg.shift.dtype)
     rows, P = tg.rows(), tg.precision
     if isinstance(P, Diagonal) or P.size == 1:
         log_z, mean, var = _independent_moments(P.diagonal(), rows)

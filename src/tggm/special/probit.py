@@ -61,8 +61,7 @@ def log_probit(
     c] = mean + gradient with respect to the mean.
     """
     nodes = default_nodes(mean.shape[-1], mean.dtype) if n_nodes is None else n_nodes
-    result: Array = _log_probit(nodes, n_steps, mean, std, label)
-    return result
+    return _log_probit(nodes, n_steps, mean, std, label)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -177,8 +176,7 @@ def mode(mean: Array, std: Array, own: Array, n_steps: int) -> ArrayPair:
         return t + slope / curvature, curvature
 
     # the curvature is that of the last but one point, accurate enough for a width
-    found: ArrayPair = lax.fori_loop(0, n_steps, step, (t, precision))
-    return found
+    return lax.fori_loop(0, n_steps, step, (t, precision))
 
 
 def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) -> ArrayPair:
