@@ -148,11 +148,7 @@ def _numbers(text: str) -> list[float]:
 NUMBER = _read(float, math.isfinite, "a number")
 PROBABILITY = _read(float, lambda p: 0 < p < 1, "a probability such as 0.9")
 LEVELS = _read(_numbers, lambda q: all(0 < p < 1 for p in q), "probabilities such as 0.05,0.5,0.95")
-COSTS = _read(
-    _numbers,
-    lambda c: len(c) == 2 and 0 < min(c) < math.inf,
-    "two costs such as 1,20",
-)
+COSTS = _read(_numbers, lambda c: len(c) == 2 and 0 < min(c) < math.inf, "two costs such as 1,20")
 PART = _read(float, lambda part: 0 <= part < 1, "at least 0 and less than 1, for example 0.2")
 UNITS = _read(
     lambda text: tuple(int(word) for word in text.split(",")), lambda units: min(units) > 0,

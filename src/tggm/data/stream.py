@@ -84,10 +84,9 @@ def _as_sliceable(name: str, array: Any) -> Any:
 
 
 def from_batches(
-    batches: Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]],
-    *,
+    batches: Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]], *,
     block_rows: int = BLOCK_ROWS,
-) -> Stream:
+) -> Stream:  # fmt: skip
     """Stream batches (X, y) of any sizes from a repeatable iterable or a function that returns one."""
     if isinstance(batches, Iterator):
         raise ValueError("`batches` can be read only once; pass a function that returns it: from_batches(f).")

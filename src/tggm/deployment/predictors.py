@@ -99,7 +99,7 @@ class PortablePredictor:
         made, network = cls(), meta["network"]
         made.fitted_ = state = checked_state(arrays, meta, cls.task, shapes_of(network, cls.task))
         parameters = {name: np.asarray(a, np.float64) for name, a in state.parameters.items()}
-        made.network_ = Network(**Network.parts(parameters, network["features"]))
+        made.network_ = Network.of(parameters, network["features"])
         if state.classes is not None:
             made.classes_ = state.classes
         made.table_ = None if table is None else Encoder.of(table)

@@ -104,13 +104,13 @@ class Settings:
         support = checked_support(given.get("support"))
         check.standardize(given["standardize"], whole=task is CLASSIFICATION)
         check.checkpoint(given["checkpoint"], given["random_state"])
-        budget, guarantee = given["time_budget"], given.get("guarantee")
+        budget, guarantee, transform = (
+            given.get(name) for name in ("time_budget", "guarantee", "target_transform")
+        )
         return cls(
-            task=task,
-            hidden=check.layers(given["hidden"]),
+            task=task, hidden=check.layers(given["hidden"]),
             features=check.word_or_none("features", given["features"], ["auto", *FEATURES]),
-            linear=check.or_auto(check.flag, "linear", given["linear"]),
-            network=given["network"],
+            linear=check.or_auto(check.flag, "linear", given["linear"]), network=given["network"],
             n_members=check.count("n_members", given["n_members"]),
             optimizer=check.one_of("optimizer", given["optimizer"], ["auto", *OPTIMISERS]),
             learning_rate=check.number("learning_rate", given["learning_rate"], above=0),
@@ -118,24 +118,18 @@ class Settings:
             max_epochs=check.or_auto(check.count, "max_epochs", given["max_epochs"]),
             time_budget=None if budget is None else check.number("time_budget", budget, above=0),
             weight_decay=check.or_auto(check.number, "weight_decay", given["weight_decay"], least=0),
-            cv=check.hold_out(given["cv"]),
-            standardize=given["standardize"],
-            dtype=check.precision(given["dtype"]),
-            random_state=given["random_state"],
-            checkpoint=given["checkpoint"],
-            n_jobs=check.n_jobs(given["n_jobs"]),
-            verbose=check.flag("verbose", given["verbose"]),
-            given=given,
+            cv=check.hold_out(given["cv"]), standardize=given["standardize"],
+            dtype=check.precision(given["dtype"]), random_state=given["random_state"],
+            checkpoint=given["checkpoint"], n_jobs=check.n_jobs(given["n_jobs"]),
+            verbose=check.flag("verbose", given["verbose"]), given=given,
             class_weight=given.get("class_weight"),
-            target_transform=check.word_or_none(
-                "target_transform", given.get("target_transform"), ("auto", "log")
-            ),
+            target_transform=check.word_or_none("target_transform", transform, ("auto", "log")),
             calibrate=check.flag("calibrate", given.get("calibrate", False)),
             neighbors=check.neighbors(given["neighbors"]),
             gaussian_process=check.flag("gaussian_process", given.get("gaussian_process", False)),
             guarantee=None if guarantee is None else check.number("guarantee", guarantee, above=0, below=1),
             support=support,
-        )
+        )  # fmt: skip
 
     def network_for(self, n_inputs: int, n_outputs: int, sparse: bool) -> Network:
         """Return the network for data of these sizes.

@@ -54,7 +54,7 @@ def numpy_network(members: Model, X: Any) -> Network | None:
         return None
     if (found := _NETWORKS.get(members)) is None:
         arrays = {name: np.asarray(a) for name, a in members.arrays().items()}
-        found = Network(**Network.parts(arrays, type(members.features).__name__))
+        found = Network.of(arrays, type(members.features).__name__)
         _NETWORKS[members] = found
     return found
 

@@ -94,22 +94,18 @@ class Network:
     noise: Floats | None  # (K, n), of a regressor
 
     @classmethod
-    def parts(cls, arrays: Mapping[str, Any], features: str) -> dict[str, Any]:
-        """Return the fields from the arrays of a `Model`, by their names there."""
+    def of(cls, arrays: Mapping[str, Any], features: str) -> "Network":
+        """Return the network with the arrays of a `Model`, by their names there."""
         depth = sum(name.startswith("hidden.W.") for name in arrays)
         noise = arrays.get("likelihood.log_noise")
-        waves = [arrays[name] for name in ("features.c", "features.phi", "features.E") if name in arrays]
-        return {
-            "bounded": BOUNDED[features],
-            "waves": tuple(waves) or None,
-            "W": (arrays["hidden.W0"], *(arrays[f"hidden.W.{i}"] for i in range(depth))),
-            "b": (arrays["hidden.b0"], *(arrays[f"hidden.b.{i}"] for i in range(depth))),
-            "s0": arrays["hidden.s0"],
-            "W1": arrays["likelihood.output.W1"],
-            "b1": arrays["likelihood.output.b1"],
-            "A": arrays.get("likelihood.output.A"),
-            "noise": None if noise is None else np.exp(noise),
-        }
+        waves: Any = tuple(arrays[f"features.{x}"] for x in ("c", "phi", "E") if f"features.{x}" in arrays)
+        return cls(
+            BOUNDED[features], waves or None,
+            (arrays["hidden.W0"], *(arrays[f"hidden.W.{i}"] for i in range(depth))),
+            (arrays["hidden.b0"], *(arrays[f"hidden.b.{i}"] for i in range(depth))), arrays["hidden.s0"],
+            arrays["likelihood.output.W1"], arrays["likelihood.output.b1"],
+            arrays.get("likelihood.output.A"), None if noise is None else np.exp(noise),
+        )  # fmt: skip
 
     def outputs(self, xp: Any, Z: Array, *, variances: bool = True) -> "Outputs":
         """Return the moments of the linear outputs for standardised inputs, (rows, d).

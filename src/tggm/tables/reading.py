@@ -35,14 +35,9 @@ _BLOCK_BYTES = 2**24  # read at a time; a line must be shorter
 
 
 def read_table(
-    path: str,
-    *,
-    delimiter: str | None = None,
-    decimal: str = ".",
-    missing: tuple[str, ...] = (),
-    encoding: str | None = None,
-    sheet: str | None = None,
-) -> Table:
+    path: str, *, delimiter: str | None = None, decimal: str = ".", missing: tuple[str, ...] = (),
+    encoding: str | None = None, sheet: str | None = None,
+) -> Table:  # fmt: skip
     """Read a CSV, Parquet or Excel file, by its content; ``-`` is standard input.
 
     `missing` are words that mark a gap, besides `GAPS`. For CSV files the delimiter is by default found from

@@ -99,11 +99,8 @@ Vectors = tuple[Array, ...]
 _LOG_BETA = (math.log(0.9), math.log(0.999))
 
 
-class Optimiser(NamedTuple):
-    """A rule (gradient, state vectors, step number from 1, layout) -> (direction, state vectors)."""
-
-    n_vectors: int
-    rule: Callable[[Array, Vectors, Array, Layout], tuple[Array, Vectors]]
+# (gradient, state vectors, step number from 1, layout) -> (direction, state vectors)
+Rule = Callable[[Array, Vectors, Array, Layout], tuple[Array, Vectors]]
 
 
 def _adam(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
@@ -153,11 +150,11 @@ def _rmsprop(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[A
     return grad / jnp.sqrt(second + 1e-8), (second,)
 
 
-OPTIMISERS: dict[str, Optimiser] = {
-    "muon": Optimiser(2, _muon),
-    "adam": Optimiser(2, _adam),
-    "rmsprop": Optimiser(1, _rmsprop),
-    "sgd": Optimiser(0, lambda grad, kept, step, layout: (grad, kept)),
+OPTIMISERS: dict[str, tuple[int, Rule]] = {  # number of state vectors, and rule
+    "muon": (2, _muon),
+    "adam": (2, _adam),
+    "rmsprop": (1, _rmsprop),
+    "sgd": (0, lambda grad, kept, step, layout: (grad, kept)),
 }
 
 
@@ -244,7 +241,7 @@ class Trace(NamedTuple):
 def start(plan: Plan, params: Tree, seeds: Any) -> State:
     """Return the state before the first step; `params` and `seeds` have a leading axis of members."""
     flat: Any = plan.layout.join_members(params)
-    optimiser = tuple(np.zeros_like(flat) for _ in range(OPTIMISERS[plan.optimizer].n_vectors))
+    optimiser = tuple(np.zeros_like(flat) for _ in range(OPTIMISERS[plan.optimizer][0]))
     count: Any = np.zeros(len(seeds), np.int32)
     worst: Any = np.full(len(seeds), -np.inf, flat.dtype)
     seed: Any = np.asarray(seeds, np.uint32)
@@ -319,7 +316,7 @@ def _step(
     finite = jnp.isfinite(norm + value)
     grad = jnp.where(finite, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
     number = state.step.astype(norm.dtype)
-    direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, number + 1, plan.layout)
+    direction, optimiser = OPTIMISERS[plan.optimizer][1](grad, state.optimiser, number + 1, plan.layout)
     place = jnp.clip(number / hyper.total_steps, 0.0, 1.0)
     rate = -hyper.learning_rate * SCHEDULES[plan.schedule](place) * state.rate
     params = state.params + jnp.where(finite, rate, 0.0) * hyper.rates * direction
