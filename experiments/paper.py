@@ -30,7 +30,7 @@ from store import RESULTS, Clock, complete, options, some
 from tggm.paper import PaperClassifier, PaperRegressor
 from tggm.paper._estimators import predictions, prepare
 from tggm.paper._model import Objective
-from tggm.predictive.class_mixture import class_mixture
+from tggm.predictive.member_moments import class_mixture
 from tggm.training import Rows
 
 UCI = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")

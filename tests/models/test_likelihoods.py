@@ -21,8 +21,7 @@ from tests.models.small_models import (
 from tggm import formulas
 from tggm.models import Incomplete, Probit
 from tggm.models.layers import gaussian_log_density, many_outputs_log_density, training_nodes
-from tggm.predictive.class_mixture import class_mixture
-from tggm.predictive.member_moments import measured_targets
+from tggm.predictive.member_moments import class_mixture, measured_targets
 from tggm.special.probit import default_nodes, log_probit
 
 ROWS, N, M = 3, 7, 4

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import special, stats
 
-from tggm.predictive.class_mixture import class_mixture
+from tggm.predictive.member_moments import class_mixture
 from tggm.special.probit import (
     expand_factorised,
     expand_probit,

@@ -32,7 +32,6 @@ from tggm.estimators._settings import Settings
 from tggm.models import Model
 from tggm.models.layers import Product
 from tggm.predictive import member_moments as ensemble
-from tggm.predictive.class_mixture import class_mixture
 from tggm.predictive.conformal import class_scores, class_set, sorted_scores
 from tggm.predictive.marginal import averages
 from tggm.predictive.numpy_network import Network, Outputs, class_log_probabilities
@@ -103,7 +102,7 @@ def _evaluate(fitted: Fitted, X: Any) -> Floats:
         count = jax.tree.leaves(inputs)[0].shape[-2]
         padded = _pad(inputs, count, rows)
         mean, std = map(np.asarray, _scores(model, padded, by_scipy))
-        found = class_mixture(mean, std)[:count]
+        found = ensemble.class_mixture(mean, std)[:count]
         if fitted.neighbors is None:
             return found
         points = ensemble.member_places(model, padded, fitted.neighbors.projection, by_scipy)
@@ -179,7 +178,7 @@ def mixture_of(model: Model, inputs: Any, members: list[int]) -> NDArray[Any]:
     count = jax.tree.leaves(inputs)[0].shape[-2]
     mean, std = map(np.asarray, _scores(model, _pad(inputs, count, bucket(count)), False))
     # one member at a time: groups of any size use the same compiled program
-    each = [class_mixture(mean[[k]], std[[k]])[:count] for k in members]
+    each = [ensemble.class_mixture(mean[[k]], std[[k]])[:count] for k in members]
     return np.logaddexp.reduce(each) - math.log(len(each))
 
 

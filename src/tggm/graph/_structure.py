@@ -31,12 +31,9 @@ from numpy.typing import ArrayLike
 from tggm.arrays import Floats
 
 ROLES = {
-    "input": "input",
-    "latent": "latent ≥ 0",
-    "free": "latent, free",
-    "observed": "observed",
+    "input": "input", "latent": "latent ≥ 0", "free": "latent, free", "observed": "observed",
     "inequality": "observed sign",
-}
+}  # fmt: skip
 Parameters = dict[str, dict[str, Any]]  # "weights", "bias", "log_noise", "coupling": name -> array
 START = 0.3  # norm of randomly drawn contractions
 

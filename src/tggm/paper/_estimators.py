@@ -14,7 +14,6 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -24,8 +23,7 @@ from tggm.data.standardise import Columns, require_moderate, standardisation
 from tggm.models import Model
 from tggm.paper._model import DEEP, ENGINES, Objective, draw_members, latent, subtract_unit_variance
 from tggm.predictive import GaussianMixture, JointPredictive, MultivariateGaussianMixture, ScalarPredictive
-from tggm.predictive.class_mixture import class_mixture
-from tggm.predictive.member_moments import pad_rows
+from tggm.predictive.member_moments import class_mixture, pad_rows
 from tggm.runtime import blas_lock, full_precision, precision
 from tggm.training import OPTIMISERS, SCHEDULES, Plan, Program, Rows, Trained, hyper_parameters, train
 from tggm.training.loop import Layout
@@ -132,8 +130,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fraction = fraction if settings.flag("early_stopping", self.early_stopping) else 0.0
         rate = settings.number("learning_rate", self.learning_rate, above=0)
         decay = settings.number("weight_decay", self.weight_decay, least=0)
-        state = check_random_state(self.random_state)
-        rng = np.random.default_rng(state.randint(np.iinfo(np.int32).max, size=4))
+        rng = settings.generator(self.random_state)
         model = draw_members(
             rng, members, X.shape[1], layers, n_outputs, self.deep,
             s0=settings.gauge(self.sigma0, MOST_SIGMA0[dtype]), noise=noise,
