@@ -87,7 +87,13 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
         sizes = (d,), (d,), (rows, d), (gaps, 3), (kernels and n, d + 3)
         wanted |= dict(zip(TRAIN, sizes, strict=True))
     own = {name: a for name, a in arrays.items() if not name.startswith((PREFIX, PROCESS))}
-    _require_arrays(own, wanted)
+    if set(own) != set(wanted):
+        raise ValueError(f"arrays are missing or unknown: {sorted(set(own) ^ set(wanted))[:5]}")
+    for name, array in own.items():
+        if array.shape != wanted[name]:
+            raise ValueError(f"array {name!r} has shape {array.shape}; expected {wanted[name]}")
+        if array.dtype.kind != ("i" if name in COUNTS else "f"):
+            raise ValueError(f"array {name!r} has the wrong type {array.dtype}")
     parameters = {name: arrays[MODEL + name] for name in one}
     if kinds := {a.dtype.name for a in parameters.values()} - {dtype}:
         raise ValueError(f"its parameters are of type {', '.join(sorted(kinds))}, not {dtype}")
@@ -161,14 +167,3 @@ def require_parameters(arrays: Arrays, dtype: str) -> None:
     noise = np.asarray(arrays.get("likelihood.log_noise", 0.0))
     if noise.min() < LEAST_LOG_NOISE or noise.max() > MOST_LOG_NOISE[narrow]:
         raise ValueError(f"log-noise must be between {LEAST_LOG_NOISE:g} and {MOST_LOG_NOISE[narrow]:g}")
-
-
-def _require_arrays(arrays: Arrays, wanted: Shapes) -> None:
-    """Raise unless `arrays` have these names and shapes, and the right types."""
-    if set(arrays) != set(wanted):
-        raise ValueError(f"arrays are missing or unknown: {sorted(set(arrays) ^ set(wanted))[:5]}")
-    for name, array in arrays.items():
-        if array.shape != wanted[name]:
-            raise ValueError(f"array {name!r} has shape {array.shape}; expected {wanted[name]}")
-        if array.dtype.kind != ("i" if name in COUNTS else "f"):
-            raise ValueError(f"array {name!r} has the wrong type {array.dtype}")

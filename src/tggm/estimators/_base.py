@@ -110,7 +110,13 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             of = self._explainable[0] if of == "auto" else check.one_of("of", of, self._explainable)
         walks = None if n_walks == "auto" else check.count("n_walks", n_walks)
         numbers = new_rows(self, X, unknown=True, dtype=np.float64)
-        others, rng = self._background(numbers, background), check_random_state(random_state)
+        others, rng = numbers, check_random_state(random_state)
+        if background is not None:
+            if not (background.shape[0] if hasattr(background, "shape") else len(background)):
+                raise ValueError("`background` must have at least one row; got none.")
+            others = new_rows(self, background, unknown=True, dtype=np.float64)
+        elif len(numbers) < LEAST_BACKGROUND:
+            others = self.fitted_.scales.x.shift[None, :].astype(np.float64)
         return shapley_values(
             lambda rows: self._answers(rows, of), numbers, others, self._column_map(), walks, rng
         )
@@ -216,14 +222,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         widths = {column.name: len(column.features) for column in self.table_.columns_}
         return ColumnMap.from_widths(names, widths)
 
-    def _background(self, numbers: Floats, given: Any) -> Floats:
-        if given is None:
-            centre = self.fitted_.scales.x.shift[None, :].astype(np.float64)
-            return numbers if len(numbers) >= LEAST_BACKGROUND else centre
-        if not (given.shape[0] if hasattr(given, "shape") else len(given)):
-            raise ValueError("`background` must have at least one row; got none.")
-        return new_rows(self, given, unknown=True, dtype=np.float64)
-
     def _fit(
         self, data: Data | StreamData, settings: Settings, rng: np.random.Generator,
         pool: Callable[..., Fitted], observer: Observer | None, eval_set: Any, rounds: int | None,
@@ -255,6 +253,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _set_fitted(self, fitted: Fitted) -> None:
         """Store a model, and set attributes to its parameters in the units of the data."""
         self.fitted_ = fitted
+        if fitted.classes is not None:
+            self.classes_ = fitted.classes
         self._set_columns(fitted.columns)
         arrays = {name: np.asarray(a, np.float64) for name, a in fitted.model.arrays().items()}
         x, y = fitted.scales

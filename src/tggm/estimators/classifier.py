@@ -16,7 +16,6 @@ from tggm.data import Stream
 from tggm.estimators import _class_predictions as compute
 from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import encoded_labels, read_labels
-from tggm.estimators._fitted import Fitted
 from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.models import Network
 from tggm.predictive.base import require_level
@@ -210,11 +209,6 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         if isinstance(inputs, np.ndarray) and self.fitted_.train is not None:
             self._warn_beyond(self.fitted_.standardised(inputs))
         return inputs
-
-    def _set_fitted(self, fitted: Fitted) -> None:
-        super()._set_fitted(fitted)
-        assert fitted.classes is not None
-        self.classes_ = fitted.classes
 
     def _answers(self, X: Floats, of: str | float) -> Floats:
         log_p = compute.log_probabilities(self.fitted_, X)
