@@ -150,23 +150,7 @@ def class_reach(xp: Any, mean: Array, std: Array, z: float) -> tuple[Array, Arra
     return xp.min(alone, axis=-1), high
 
 
-def class_grid(xp: Any, mean: Array, std: Array, ends: tuple[Array, Array], n_nodes: int) -> Array:
-    """Return standardised nodes, (members, rows, n, n_nodes), of one grid for all classes of a row."""
-    low, high = ends
-    h = (high - low) / (n_nodes - 1)
-    t: Array = low[..., None] + h[..., None] * xp.arange(n_nodes, dtype=mean.dtype)[None, None, :]
-    return (t[..., None, :] - mean[..., :, None]) / std[..., :, None]
-
-
 def log_sum(xp: Any, terms: Array, axis: int = -1) -> Array:
     """Return the logarithm of the sum of exponentials over one axis, which keeps the length 1."""
     top: Array = xp.max(terms, axis=axis, keepdims=True)
     return xp.log(xp.sum(xp.exp(terms - top), axis=axis, keepdims=True)) + top
-
-
-def class_log_probabilities(xp: Any, log_ndtr: Callable[[Array], Array], x: Array, std: Array) -> Array:
-    """Return log P(score c is the largest), (..., rows, n), from the nodes of `class_grid`."""
-    log_cdf = log_ndtr(x)
-    log_pdf = -0.5 * x * x - (xp.log(std) + LOG_ROOT_2PI)[..., :, None]
-    log_p: Array = log_sum(xp, xp.sum(log_cdf, axis=-2, keepdims=True) - log_cdf + log_pdf)[..., 0]
-    return log_p - log_sum(xp, log_p)

@@ -22,7 +22,7 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tggm.arrays import Bools, Floats, Ints
+from tggm.arrays import Floats, Ints
 from tggm.data.standardise import Columns
 from tggm.estimators._data import Data, StreamData
 from tggm.estimators._fitted import Fitted, fitted_of
@@ -32,7 +32,7 @@ from tggm.estimators._settings import Settings
 from tggm.models import Model
 from tggm.models.layers import Product
 from tggm.predictive import member_moments as ensemble
-from tggm.predictive.conformal import class_scores, class_set, sorted_scores
+from tggm.predictive.conformal import class_scores, sorted_scores
 from tggm.predictive.marginal import averages
 from tggm.predictive.numpy_network import Network, Outputs, class_log_probabilities
 from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock, full_precision, precision
@@ -63,15 +63,6 @@ def log_probabilities(fitted: Fitted, X: Any) -> Floats:
     log_p = averages(_evaluate(fitted, X), starts, log=True)
     log_p -= np.logaddexp.reduce(log_p, axis=1)[:, None]
     return log_p
-
-
-def sets(fitted: Fitted, X: Any, level: float) -> Bools:
-    """Return which classes are in the set of each row, (rows, n)."""
-    if fitted.guarantee is None:
-        raise ValueError(
-            f"no rows were set aside for sets of classes: fit with TGGMClassifier(guarantee={level:g})."
-        )
-    return class_set(np.exp(log_probabilities(fitted, X)), fitted.guarantee[0], level)
 
 
 def _filled(fitted: Fitted, X: Any) -> tuple[Any, Ints | None]:
@@ -311,20 +302,17 @@ def regressions(
 ) -> list[Logits] | None:
     """Fit the regression of the training rows of each group of members (`parts`), and that of all rows.
 
-    The penalty is chosen on `folds`, by default random ones. None if a group trains on one class only.
+    The penalty is chosen on `folds`, by default random ones of 3,000 rows. None if a group has one class.
     """
     used = np.flatnonzero(weight > 0)
     if any(len(np.unique(label[part])) < 2 for part in parts):
         return None
-    strength = [_strength(X, label, weight, n, _random_folds(used, n) if folds is None else folds)]
+    if folds is None:
+        order = used[np.random.default_rng(0).permutation(len(used))[:ENOUGH]]
+        fold = np.arange(len(order)) % FOLDS
+        folds = [(order[fold != k], order[fold == k]) for k in range(1 if _large(order, n) else FOLDS)]
+    strength = [_strength(X, label, weight, n, folds)]
     return [_path(X[part], label[part], weight[part], n, strength)[0] for part in (*parts, used)]
-
-
-def _random_folds(used: Ints, n: int) -> list[Fold]:
-    """Return training and held-out rows of random folds of at most 3,000 rows."""
-    order = used[np.random.default_rng(0).permutation(len(used))[:ENOUGH]]
-    fold = np.arange(len(order)) % FOLDS
-    return [(order[fold != k], order[fold == k]) for k in range(1 if _large(order, n) else FOLDS)]
 
 
 def _strength(X: Floats, label: Ints, weight: Floats, n: int, folds: list[Fold]) -> float:

@@ -36,16 +36,8 @@ from tggm.settings import plain
 from tggm.tables import Table, TableTransformer
 from tggm.tables.inputs import as_table, read_inputs
 from tggm.tables.transformer import CHOICES, Columns
-from tggm.training.rows import (
-    Blocks,
-    Membership,
-    RowBlock,
-    Rows,
-    bucket,
-    leaves_rows_out,
-    membership,
-    model_inputs,
-)
+from tggm.training import Rows
+from tggm.training.rows import Blocks, Membership, RowBlock, bucket, leaves_rows_out, membership, model_inputs
 
 FARTHEST = 1e4  # largest distance of a target from the median that training can fit, in robust deviations
 UNNAMED = "y"  # name of a target without a name

@@ -104,9 +104,8 @@ class Settings:
         support = checked_support(given.get("support"))
         check.standardize(given["standardize"], whole=task is CLASSIFICATION)
         check.checkpoint(given["checkpoint"], given["random_state"])
-        budget, guarantee, transform = (
-            given.get(name) for name in ("time_budget", "guarantee", "target_transform")
-        )
+        budget, guarantee = given["time_budget"], given.get("guarantee")
+        transform = given.get("target_transform")
         return cls(
             task=task, hidden=check.layers(given["hidden"]),
             features=check.word_or_none("features", given["features"], ["auto", *FEATURES]),
@@ -146,11 +145,9 @@ class Settings:
             raise ValueError(f"`features` must be 'auto' or None for a sparse table; got {features!r}.")
         linear = self.task is REGRESSION or not (sparse or n_inputs > MOST_PERIODIC)
         return Network(
-            self.hidden or units,
-            features=FEATURES[features],
-            likelihood=self.task.likelihood,
+            self.hidden or units, features=FEATURES[features], likelihood=self.task.likelihood,
             linear=linear if self.linear is None else self.linear,
-        )
+        )  # fmt: skip
 
     def program(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
         """Return the training program for the blocks of these data."""

@@ -19,6 +19,7 @@ from tggm.estimators._data import encoded_labels, read_labels
 from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.models import Network
 from tggm.predictive.base import require_level
+from tggm.predictive.conformal import class_set
 from tggm.runtime import precision
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer
@@ -47,8 +48,6 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     linear : bool or "auto", default "auto"
         Whether scores have a linear part, and are blended with logistic regression (up to 20,000 rows; the
         weight is fitted on held-out rows). "auto" is True for dense tables of up to 200 columns.
-    network : tggm.models.Network or None, default None
-        Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
     n_members : int, default 5
         Networks trained from different starts and held-out rows; the prediction is their mixture.
     learning_rate : float, default 0.006
@@ -76,7 +75,9 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     guarantee : float or None, default None
         Highest level of sets of classes with guaranteed coverage, see `predict_set`. Rows are set aside as in
         `TGGMRegressor`.
-    optimizer, time_budget, ignore, categorical, dates, dtype, random_state, checkpoint, n_jobs, verbose
+    network, optimizer, time_budget, ignore, categorical, dates, dtype
+        As in `TGGMRegressor`.
+    random_state, checkpoint, n_jobs, verbose
         As in `TGGMRegressor`.
 
     Attributes
@@ -86,14 +87,10 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     W0_, b0_, W1_, b1_ : ndarray
         Parameters in the units of the data, with a leading axis of members: shapes (n_members, m, d),
         (n_members, m), (n_members, n, m) and (n_members, n).
-    between_ : list of (W, b)
-        Weights and biases from each hidden layer to the next, with a leading axis of members.
-    n_iter_, best_epoch_, history_, undone_, converged_
+    between_, layers_, n_iter_, best_epoch_, history_, undone_, evals_result_, converged_
         As in `TGGMRegressor`.
-    table_ : TableTransformer or None
-        The encoder of a table; None if `fit` was given numbers without gaps.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    table_, n_features_in_, feature_names_in_
+        As in `TGGMRegressor`.
     """
 
     def __init__(
@@ -197,7 +194,12 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         too small for `level`.
         """
         require_level(level)
-        return compute.sets(self.fitted_, self._inputs(X), level)
+        if self.fitted_.guarantee is None:
+            raise ValueError(
+                f"no rows were set aside for sets of classes: fit with TGGMClassifier(guarantee={level:g})."
+            )
+        probability = np.exp(compute.log_probabilities(self.fitted_, self._inputs(X)))
+        return class_set(probability, self.fitted_.guarantee[0], level)
 
     def label_log_proba(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log-probability of each row's label, shape (n_rows,)."""

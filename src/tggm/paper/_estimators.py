@@ -79,12 +79,10 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the objective of `method`; ValueError where the model does not support it."""
         method = settings.one_of("method", self.method, self.methods)
         found = Objective(
-            method,
-            settings.one_of("solver", self.solver, ("newton", "cyclic")),
-            settings.cycles(self.n_cycles),
-            settings.one_of("prior", self.prior, ("same", "posterior")),
+            method, settings.one_of("solver", self.solver, ("newton", "cyclic")),
+            settings.cycles(self.n_cycles), settings.one_of("prior", self.prior, ("same", "posterior")),
             settings.flag("factorised", getattr(self, "factorised", False)),
-        )
+        )  # fmt: skip
         several, deep = len(layers) > 1, settings.one_of("deep", self.deep, DEEP)
         wrong = {"undirected": ("moments",), "directed": tuple(ENGINES)}[deep]
         if several and method in wrong:

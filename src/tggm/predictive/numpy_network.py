@@ -218,9 +218,15 @@ def class_log_mixture(xp: Any, mean: Array, std: Array, n_nodes: int) -> Array:
         low, high = formulas.class_reach(xp, mean, std, reach)
         lead = xp.max(mean - reach * std, axis=-1)
         nearest = high - xp.min(std, axis=-1) * (n_nodes * spacing)
-        ends = xp.maximum(low, xp.minimum(lead, nearest)), high
-        x = formulas.class_grid(xp, mean, std, ends, n_nodes)
-        log_p = formulas.class_log_probabilities(xp, partial(log_ndtr, xp), x, std)
+        low = xp.maximum(low, xp.minimum(lead, nearest))
+        step = (high - low)[..., None] / (n_nodes - 1)
+        t: Array = low[..., None] + step * xp.arange(n_nodes, dtype=mean.dtype)[None, None, :]
+        x = (t[..., None, :] - mean[..., :, None]) / std[..., :, None]  # one grid for all classes of a row
+        log_cdf = log_ndtr(xp, x)
+        log_pdf = -0.5 * x * x - (xp.log(std) + formulas.LOG_ROOT_2PI)[..., :, None]
+        others = xp.sum(log_cdf, axis=-2, keepdims=True) - log_cdf
+        log_p = formulas.log_sum(xp, others + log_pdf)[..., 0]
+        log_p = log_p - formulas.log_sum(xp, log_p)
     mixed = formulas.log_sum(xp, log_p, 0)[0, ...]
     return mixed - formulas.log_sum(xp, mixed)
 

@@ -183,11 +183,8 @@ def _restarts(progress: Array) -> Array:
     return _cosine((place - start) / length)
 
 
-SCHEDULES: dict[str, Callable[[Array], Array]] = {
-    "cosine": _cosine,
-    "constant": jnp.ones_like,
-    "restarts": _restarts,
-}
+Schedule = Callable[[Array], Array]
+SCHEDULES: dict[str, Schedule] = {"cosine": _cosine, "constant": jnp.ones_like, "restarts": _restarts}
 
 
 class Plan(NamedTuple):
