@@ -54,6 +54,7 @@ from jax.typing import ArrayLike
 
 from tggm.runtime import full_precision
 
+__all__ = ["Dense", "Diagonal", "Factor", "Layered", "LowRank", "Precision"]
 ELIMINATE_UP_TO = 24  # rows of U; elimination is unrolled over them
 
 
