@@ -30,7 +30,7 @@ from store import IMAGES, Clock, Run, complete, options, some
 from threadpoolctl import threadpool_limits
 
 from tables import CLASSES, LARGE, RAW_TABLES, SPLITS, TABLES, Split
-from tggm.plotting.canvas import DATA, GREY, MODEL, REFERENCE, axes_or_new
+from tggm.plotting import DATA, GREY, MODEL, REFERENCE, axes_or_new
 
 GROUPS = {
     "uci": tuple(UCI),

@@ -30,7 +30,7 @@ from store import RESULTS, Clock, complete, options, some
 from tggm.paper import PaperClassifier, PaperRegressor
 from tggm.paper._estimators import predictions, prepare
 from tggm.paper._model import Objective
-from tggm.predictive.class_mixture import class_mixture
+from tggm.predictive.member_moments import class_mixture
 from tggm.training import Rows
 
 UCI = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
@@ -262,7 +262,7 @@ def classification(mode: str, data: str, model: str, hidden: str, variant: str, 
     Z = prepare(part.X_test * np.float32(scale), fitted._x, np.dtype(fitted.dtype))
     mean, std = predictions("contended_scores", fitted.model_, Z, fitted._engine, np.dtype(fitted.dtype))
     for k in range(seeds):
-        probability = class_mixture(*(np.asarray(a[k : k + 1], np.float32) for a in (mean, std)), log=False)
+        probability = np.exp(class_mixture(*(np.asarray(a[k : k + 1], np.float32) for a in (mean, std))))
         scores = calibration(probability / probability.sum(1, keepdims=True), part.y_test)
         rule = 100 * float((mean[k].argmax(1) == part.y_test).mean())
         found.append({**scores, "by_probability": scores["accuracy"], "accuracy": rule})

@@ -16,14 +16,14 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tggm"
 FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 600  # of a file
-# Lines of tracked files. The goal for src is 25,000; 25,100 is what was reached.
-BUDGET = {"src/*.py": 25_100, "tests/*.py": 17_000, "*.py": 50_000}
+# Lines of tracked files
+BUDGET = {"src/*.py": 25_000, "tests/*.py": 17_000, "*.py": 50_000}
 NO_ENGINE = ("models", "training", "predictive")  # `paper` gives `train` an objective instead
 # `paper_ml` and `paper_bp` of the estimators
 UPWARD = {f"tggm.estimators.{kind} -> tggm.paper" for kind in ("classifier", "regressor")}
 # Reached, with room for programs that are compiled or stored; the goals are 24 files and 60 changes for the
 # regressor, and 45 and 120 for the command line.
-WALKS = {"regressor": {"files": 29, "changes": 110}, "command_line": {"files": 51, "changes": 180}}
+WALKS = {"regressor": {"files": 29, "changes": 107}, "command_line": {"files": 49, "changes": 180}}
 
 
 def place(path):

@@ -23,21 +23,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 
-_HOME = {
-    "Censored": "tggm.censored",
-    "Graph": "tggm.graph",
-    "ModelFileError": "tggm.files",
-    "MultivariateTruncatedNormal": "tggm.truncated_normal",
-    "TGGMClassifier": "tggm.estimators",
-    "TGGMRegressor": "tggm.estimators",
-    "TableTransformer": "tggm.tables",
-    "TableWarning": "tggm.tables",
-    "TruncatedGaussian": "tggm.gaussian",
-    "export_onnx": "tggm.deployment",
-    "fit_graph": "tggm.graph",
-    "load": "tggm.files",
-    "save": "tggm.files",
+_NAMES = {
+    "tggm.censored": ["Censored"],
+    "tggm.deployment": ["export_onnx"],
+    "tggm.estimators": ["TGGMClassifier", "TGGMRegressor"],
+    "tggm.files": ["ModelFileError", "load", "save"],
+    "tggm.gaussian": ["TruncatedGaussian"],
+    "tggm.graph": ["Graph", "fit_graph"],
+    "tggm.tables": ["TableTransformer", "TableWarning"],
+    "tggm.truncated_normal": ["MultivariateTruncatedNormal"],
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 _MODULES = ("data", "metrics", "paper", "plotting", "report")  # as tggm.metrics after `import tggm`
 

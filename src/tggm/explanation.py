@@ -14,7 +14,8 @@ background rows are chosen so that their means and variances match those of all 
 the same walks.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -156,18 +157,12 @@ def _contributions(
     walks, stops, _ = is_set.shape
     f = np.empty((len(X), walks, stops, last.shape[1]))
     f[:, :, 0], f[:, :, -1] = np.concatenate([base, base])[None], last[:, None]
-    if stops > 2:
-        inner = [answer(rows) for rows in _mixed_rows(X, Z, is_set[:, 1:-1], owner)]
-        f[:, :, 1:-1] = np.concatenate(inner).reshape(len(X), walks, stops - 2, -1)
+    if stops > 2:  # the rows at all inner stops of all walks, in blocks of one size
+        features, shape, inner = is_set[:, 1:-1][:, :, owner], (len(X), walks, stops - 2), []
+        for at in range(0, prod(shape), BLOCK):
+            row, walk, stop = np.unravel_index(np.arange(at, min(at + BLOCK, prod(shape))), shape)
+            inner.append(answer(np.where(features[walk, stop], X[row], Z[walk % len(Z)])))
+        f[:, :, 1:-1] = np.concatenate(inner).reshape(*shape, -1)
     change = np.diff(f, axis=2)
     step = is_set.argmax(1) - 1  # step that sets each column
     return np.take_along_axis(change, step[None, :, :, None], axis=2).mean(1)
-
-
-def _mixed_rows(X: Floats, Z: Floats, inner: Bools, owner: Ints) -> Iterator[Floats]:
-    """Yield the rows at all inner stops of all walks, in blocks of one size."""
-    shape = (len(X), inner.shape[0], inner.shape[1])
-    features, total = inner[:, :, owner], len(X) * inner.shape[0] * inner.shape[1]
-    for at in range(0, total, BLOCK):
-        row, walk, stop = np.unravel_index(np.arange(at, min(at + BLOCK, total)), shape)
-        yield np.where(features[walk, stop], X[row], Z[walk % len(Z)])

@@ -16,6 +16,8 @@ Array = Any  # of every namespace
 BULK = 4.0  # standard deviations within which an input is unchanged
 N_WAVES = 8  # of a column
 N_SUMS = 3  # of its waves
+N_NODES = 3  # of the quadrature over locations, in training and prediction
+COSINE_TERMS = {"float32": 6, "float64": 11}  # of the series of a cosine, accurate to rounding
 MOST_INPUT = 1e6  # standard deviations at which bounded inputs are cut off
 CONTENDERS = 0.8  # weight of the likely classes; the rest is divided equally among all
 LEAST_VARIANCE = 0.25  # of a class score
@@ -148,23 +150,7 @@ def class_reach(xp: Any, mean: Array, std: Array, z: float) -> tuple[Array, Arra
     return xp.min(alone, axis=-1), high
 
 
-def class_grid(xp: Any, mean: Array, std: Array, ends: tuple[Array, Array], n_nodes: int) -> Array:
-    """Return standardised nodes, (..., rows, n, n_nodes), of one grid for all classes of a row."""
-    low, high = ends
-    h = (high - low) / (n_nodes - 1)
-    t: Array = low[..., None] + h[..., None] * xp.arange(n_nodes, dtype=mean.dtype)[None, :]
-    return (t[..., None, :] - mean[..., :, None]) / std[..., :, None]
-
-
 def log_sum(xp: Any, terms: Array, axis: int = -1) -> Array:
     """Return the logarithm of the sum of exponentials over one axis, which keeps the length 1."""
     top: Array = xp.max(terms, axis=axis, keepdims=True)
     return xp.log(xp.sum(xp.exp(terms - top), axis=axis, keepdims=True)) + top
-
-
-def class_log_probabilities(xp: Any, log_ndtr: Callable[[Array], Array], x: Array, std: Array) -> Array:
-    """Return log P(score c is the largest), (..., rows, n), from the nodes of `class_grid`."""
-    log_cdf = log_ndtr(x)
-    log_pdf = -0.5 * x * x - (xp.log(std) + LOG_ROOT_2PI)[..., :, None]
-    log_p: Array = log_sum(xp, xp.sum(log_cdf, axis=-2, keepdims=True) - log_cdf + log_pdf)[..., 0]
-    return log_p - log_sum(xp, log_p)

@@ -16,8 +16,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from tggm.precision import Dense, Precision
-from tggm.precision.protocol import as_float, pytree
+from tggm.precision import Dense, Precision, as_float, pytree
 
 
 class Limits(NamedTuple):
@@ -127,8 +126,7 @@ class TruncatedGaussian:
 def _with_arrays(tg: TruncatedGaussian, shift: Array, limits: Limits | None) -> TruncatedGaussian:
     """Return the same precision and mask with another shift and limits."""
     leaves, tree = jax.tree.flatten(tg, is_leaf=lambda x: x is not tg)
-    result: TruncatedGaussian = jax.tree.unflatten(tree, [leaves[0], shift, leaves[2], limits])
-    return result
+    return jax.tree.unflatten(tree, [leaves[0], shift, leaves[2], limits])
 
 
 def _read_limits(
@@ -164,7 +162,9 @@ def _read_limits(
                 f"{high[k]:g}. Widen the box, or remove a variable of known value."
             )
         known = (np.isfinite(low) | np.isfinite(high)).reshape(-1, m).any(0)
-        limits = None if _is_orthant(low, high) else Limits(jnp.asarray(low), jnp.asarray(high))
+        zero = (low == 0) | (low == -np.inf)  # h ≥ 0, for the same variables in all rows, is the fastest case
+        orthant = zero.all() and (low == low.reshape(-1, m)[:1]).all() and (high == np.inf).all()
+        limits = None if orthant else Limits(jnp.asarray(low), jnp.asarray(high))
         return jnp.asarray(known), limits
     limits = Limits(jnp.broadcast_to(low, shape), jnp.broadcast_to(high, shape))
     truncated = jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper)
@@ -174,13 +174,6 @@ def _read_limits(
 def _as_numpy(a: ArrayLike) -> Any:
     """Return a NumPy array unless the argument is traced, so that values can be checked."""
     return a if isinstance(a, jax.core.Tracer) else np.asarray(a)
-
-
-def _is_orthant(lower: Any, upper: Any) -> bool:
-    """Return whether every limit is h ≥ 0, for the same variables in all rows: the fastest case."""
-    low = lower.reshape(-1, lower.shape[-1])
-    zero = (low == 0) | (low == -np.inf)
-    return bool(zero.all() and (low == low[:1]).all() and (upper == np.inf).all())
 
 
 def _as_precision(precision: Precision | ArrayLike) -> Precision:

@@ -188,18 +188,17 @@ def use_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
 
 def prune(folder: Path, most: int) -> None:
     """Delete the least recently used programs until at most `most` bytes are left."""
-    kept = sorted(folder.rglob("*-cache"), key=_last_use, reverse=True)
+
+    def last_use(program: Path) -> float:  # JAX records reads in a file beside it
+        noted = program.with_name(program.name.removesuffix("-cache") + "-atime")
+        return max(path.stat().st_mtime for path in (program, noted) if path.exists())
+
+    kept = sorted(folder.rglob("*-cache"), key=last_use, reverse=True)
     total = 0
     for path in kept:
         total += path.stat().st_size
         if total > most:
             path.unlink(missing_ok=True)
-
-
-def _last_use(program: Path) -> float:
-    """Return when a program was last read or written; JAX records reads in a file beside it."""
-    noted = program.with_name(program.name.removesuffix("-cache") + "-atime")
-    return max(path.stat().st_mtime for path in (program, noted) if path.exists())
 
 
 def _instructions() -> str:

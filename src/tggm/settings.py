@@ -1,12 +1,14 @@
 """Checks of arguments; every message names the argument, the value and the remedy."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from numbers import Integral, Real
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
@@ -61,14 +63,14 @@ def standardize(value: Any, *, whole: bool) -> None:
         flag("standardize", value)
 
 
-def count_or_auto(name: str, value: Any) -> int | None:
-    """Return an integer of at least 1; None for "auto"."""
-    return None if isinstance(value, str) and value == "auto" else count(name, value)
+def or_auto(check: Callable[..., T], name: str, value: Any, **bounds: float) -> T | None:
+    """Return the value that `check` returns; None for "auto"."""
+    return None if isinstance(value, str) and value == "auto" else check(name, value, **bounds)
 
 
 def neighbors(value: Any) -> int | None:
     """Return the number of neighbours, 0 for False; None for "auto"."""
-    return 0 if value is False else count_or_auto("neighbors", value)
+    return 0 if value is False else or_auto(count, "neighbors", value)
 
 
 def n_jobs(value: Any) -> int | None:
@@ -76,16 +78,6 @@ def n_jobs(value: Any) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or not value):
         raise ValueError(f"`n_jobs` must be None, a number of workers, or -1 for all cores; got {value!r}.")
     return None if value is None else int(value)
-
-
-def number_or_auto(name: str, value: Any, *, least: float) -> float | None:
-    """Return a finite number of at least `least`; None for "auto"."""
-    return None if isinstance(value, str) and value == "auto" else number(name, value, least=least)
-
-
-def flag_or_auto(name: str, value: Any) -> bool | None:
-    """Return True or False; None for "auto"."""
-    return None if isinstance(value, str) and value == "auto" else flag(name, value)
 
 
 def word_or_none(name: str, value: Any, allowed: Iterable[Any]) -> str | None:

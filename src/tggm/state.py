@@ -20,7 +20,7 @@ from tggm.predictive.gaussian_process import PROCESS, GaussianProcess, checked_p
 from tggm.predictive.neighbors import PREFIX, Neighbors, checked_neighbors
 from tggm.predictive.novelty import TrainingRows, checked_rows
 from tggm.predictive.support import Support, restored_support
-from tggm.settings import count, flag_or_auto, layers, precision
+from tggm.settings import count, flag, layers, or_auto, precision
 from tggm.tables.schema import restored_classes
 
 Arrays = Mapping[str, np.ndarray]
@@ -68,7 +68,7 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
         raise ValueError(f"the units of its layers must be positive integers; got {units!r}")
     if layers(settings["hidden"]) not in (None, tuple(units)):
         raise ValueError("its layers are not those of its settings")
-    if type(linear) is not bool or flag_or_auto("linear", settings["linear"]) not in (None, linear):
+    if type(linear) is not bool or or_auto(flag, "linear", settings["linear"]) not in (None, linear):
         raise ValueError("its linear part is not that of its settings")
     stored = sum(a.size for a in arrays.values())
     if not d or not n or members * sum(units) > stored:
@@ -87,7 +87,13 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
         sizes = (d,), (d,), (rows, d), (gaps, 3), (kernels and n, d + 3)
         wanted |= dict(zip(TRAIN, sizes, strict=True))
     own = {name: a for name, a in arrays.items() if not name.startswith((PREFIX, PROCESS))}
-    _require_arrays(own, wanted)
+    if set(own) != set(wanted):
+        raise ValueError(f"arrays are missing or unknown: {sorted(set(own) ^ set(wanted))[:5]}")
+    for name, array in own.items():
+        if array.shape != wanted[name]:
+            raise ValueError(f"array {name!r} has shape {array.shape}; expected {wanted[name]}")
+        if array.dtype.kind != ("i" if name in COUNTS else "f"):
+            raise ValueError(f"array {name!r} has the wrong type {array.dtype}")
     parameters = {name: arrays[MODEL + name] for name in one}
     if kinds := {a.dtype.name for a in parameters.values()} - {dtype}:
         raise ValueError(f"its parameters are of type {', '.join(sorted(kinds))}, not {dtype}")
@@ -105,7 +111,10 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
             noise = np.exp(np.asarray(parameters["likelihood.log_noise"], np.float64)) * scale_y**2
         if not ((noise > 0) & (noise < np.inf)).all():
             raise ValueError("the noise vanishes or overflows in the units of the data")
-    _require_history(arrays, meta)
+    if (np.diff(arrays["history.epoch"], prepend=0) < 1).any():
+        raise ValueError("epochs of the learning curve must be positive and increasing")
+    if min(arrays["best_epoch"].min(), arrays["undone"].min()) < 0:
+        raise ValueError("the best epoch and the undone steps must not be negative")
     classes = restored_classes(meta) if "classes" in meta else None
     if classes is not None and len(classes) != n:
         raise ValueError(f"{len(classes)} labels for {n} classes")
@@ -131,8 +140,11 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
     support, process = restored_support(meta["support"], n), checked_process(arrays, meta["process"], d)
     if not regression and any(part is not None for part in (transform, support, process)):
         raise ValueError("a classifier has neither a transform nor a support nor a Gaussian process")
+    names: Any = meta["features"]
+    if names is not None and (not isinstance(names, list) or [type(name) for name in names] != [str] * d):
+        raise ValueError(f"feature names must be a list of {d} strings")
     return State(
-        parameters, scales, _feature_names(meta["features"], d), flat, classes, pools, transform, scores,
+        parameters, scales, names, flat, classes, pools, transform, scores,
         neighbors, train, support, process,
     )  # fmt: skip
 
@@ -155,29 +167,3 @@ def require_parameters(arrays: Arrays, dtype: str) -> None:
     noise = np.asarray(arrays.get("likelihood.log_noise", 0.0))
     if noise.min() < LEAST_LOG_NOISE or noise.max() > MOST_LOG_NOISE[narrow]:
         raise ValueError(f"log-noise must be between {LEAST_LOG_NOISE:g} and {MOST_LOG_NOISE[narrow]:g}")
-
-
-def _require_arrays(arrays: Arrays, wanted: Shapes) -> None:
-    """Raise unless `arrays` have these names and shapes, and the right types."""
-    if set(arrays) != set(wanted):
-        raise ValueError(f"arrays are missing or unknown: {sorted(set(arrays) ^ set(wanted))[:5]}")
-    for name, array in arrays.items():
-        if array.shape != wanted[name]:
-            raise ValueError(f"array {name!r} has shape {array.shape}; expected {wanted[name]}")
-        if array.dtype.kind != ("i" if name in COUNTS else "f"):
-            raise ValueError(f"array {name!r} has the wrong type {array.dtype}")
-
-
-def _require_history(arrays: Arrays, meta: Meta) -> None:
-    if (np.diff(arrays["history.epoch"], prepend=0) < 1).any():
-        raise ValueError("epochs of the learning curve must be positive and increasing")
-    if min(arrays["best_epoch"].min(), arrays["undone"].min()) < 0:
-        raise ValueError("the best epoch and the undone steps must not be negative")
-
-
-def _feature_names(names: Any, n_features: int) -> list[str] | None:
-    if names is None:
-        return None
-    if not isinstance(names, list) or [type(name) for name in names] != [str] * n_features:
-        raise ValueError(f"feature names must be a list of {n_features} strings")
-    return names

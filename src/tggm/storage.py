@@ -69,15 +69,6 @@ def _header_length(content: bytes) -> int:
     return length
 
 
-def _last_byte(header: bytes) -> int:
-    """Return where the arrays end that a header describes."""
-    try:
-        entries = json.loads(header)
-        return int(max((entries[name]["data_offsets"][1] for name in entries if name != METADATA), default=0))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise ModelFileError("it was not written by tggm.save or tggm fit, or is damaged") from None
-
-
 def _metadata(header: bytes) -> tuple[Any, dict[str, Any]]:
     """Return checksum and model; their JSON must be as `encode` writes it."""
     try:
@@ -156,6 +147,11 @@ def read_file(path: Path) -> bytes:
     with open(path, "rb") as file:
         start = file.read(8)
         header = file.read(_header_length(start))
-        if os.fstat(file.fileno()).st_size != 8 + len(header) + _last_byte(header):
+        try:
+            entries = json.loads(header)
+            ends = [int(entries[name]["data_offsets"][1]) for name in entries if name != METADATA]
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
+            raise ModelFileError("it was not written by tggm.save or tggm fit, or is damaged") from None
+        if os.fstat(file.fileno()).st_size != 8 + len(header) + max(ends, default=0):
             raise ModelFileError("its length is not what its header says; the file was damaged or edited")
         return start + header + file.read()

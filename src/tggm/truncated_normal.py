@@ -19,8 +19,7 @@ from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, TruncatedGaussian
 from tggm.inference import Points, candidates, ep, estimate_log_z, exact, hmc, linear_moments, weighted_points
-from tggm.precision import Dense, Diagonal, Precision
-from tggm.precision.protocol import as_float, require_positive_definite
+from tggm.precision import Dense, Diagonal, Precision, as_float, require_positive_definite
 
 ENGINES = ("auto", "exact", "separation", "ep")
 _QUADRATURE = 2  # dimensions up to which "auto" uses quadrature
@@ -101,8 +100,7 @@ def _weighted_quantiles(x: Floats, w: Floats, levels: Floats) -> Floats:
     """Return quantiles of points x with weights w, interpolated."""
     order = np.argsort(x)
     cumulated = np.cumsum(w[order])
-    found: Floats = np.interp(levels * cumulated[-1], cumulated - 0.5 * w[order], x[order])
-    return found
+    return np.interp(levels * cumulated[-1], cumulated - 0.5 * w[order], x[order])
 
 
 class MultivariateTruncatedNormal:

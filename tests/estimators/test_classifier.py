@@ -14,7 +14,7 @@ from tests.models.sampling import truncated_draws
 from tggm import TGGMClassifier
 from tggm.data import from_arrays
 from tggm.data.standardise import standardisation
-from tggm.estimators._labels import known_classes
+from tggm.estimators._data import known_classes
 from tggm.models import Identity
 
 

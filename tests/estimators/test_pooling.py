@@ -10,9 +10,9 @@ from tests.cases import few
 from tests.estimators.small import settings_of, small_classifier, untrained
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.estimators import _ridge
+from tggm.estimators._class_predictions import PROBIT, Logits, blend_scores, regressions
 from tggm.estimators._data import read_numbers
 from tggm.estimators._fitted import initialise
-from tggm.estimators._logistic import PROBIT, Logits, blend_scores, regressions
 from tggm.estimators._ridge import OUTPUT, PENALTIES, ridge, start_at_ridge
 from tggm.models import Identity, Network
 from tggm.training.rows import RowBlock, Rows, membership

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from tests.cases import few
 from tggm import Censored, Graph, fit_graph
 from tggm.graph._conditional import read
-from tggm.graph.training import GraphLikelihood
+from tggm.graph.graph import GraphLikelihood
 from tggm.training.rows import hold_out
 
 

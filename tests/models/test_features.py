@@ -7,14 +7,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.models.small_models import changed, drawn_model, log_density
-from tggm.formulas import BULK, cos_turns
+from tggm.formulas import BULK, COSINE_TERMS, cos_turns
 from tggm.models import Bounded, Identity, Periodic
-from tggm.models.layers import TERMS
 
 
 def test_waves_are_cosines(dtype):
     digits = 4e-7 if dtype == np.float32 else 5e-15
-    wave = jax.jit(lambda t: cos_turns(jnp, t, TERMS[dtype.name]))
+    wave = jax.jit(lambda t: cos_turns(jnp, t, COSINE_TERMS[dtype.name]))
     t = np.linspace(-5, 5, 20_001).astype(dtype)
     assert_allclose(wave(t), np.cos(2 * np.pi * t.astype(float)), atol=digits)
     slope = jax.jit(jax.vmap(jax.grad(wave)))(t)

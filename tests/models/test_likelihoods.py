@@ -21,8 +21,8 @@ from tests.models.small_models import (
 from tggm import formulas
 from tggm.models import Incomplete, Probit
 from tggm.models.layers import gaussian_log_density, many_outputs_log_density, training_nodes
-from tggm.predictive.member_moments import measured_targets
-from tggm.special.probit import default_nodes, log_probit, probit_all
+from tggm.predictive.member_moments import class_mixture, measured_targets
+from tggm.special.probit import default_nodes, log_probit
 
 ROWS, N, M = 3, 7, 4
 
@@ -205,7 +205,7 @@ def test_predicted_probabilities_agree_with_samples(rng):
     model, X = problem(rng, m=30, n=6)
     X = X[:2]
     (W1, b1), (W0, b0) = textbook(model, X)[:2], numbers(model, "W0", "b0")
-    got = np.asarray(probit_all(*map(jnp.asarray, scores(model, X, "contended_scores"))))
+    got = np.exp(class_mixture(*(np.asarray(a)[None] for a in scores(model, X, "contended_scores"))))
     draws = 300_000
     for row, a in enumerate(np.asarray(X) @ W0.T + b0):
         h = truncated_draws(rng, np.broadcast_to(a, (draws // 10, 30)), S0)

@@ -1,4 +1,4 @@
-"""All structures satisfy the identities of `tggm.precision.protocol`, by dense algebra."""
+"""All structures satisfy the identities of `tggm.precision`, by dense algebra."""
 
 from itertools import pairwise
 

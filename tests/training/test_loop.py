@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.training.straight_line import ROWS, Squares, all_rows, as_vector, descend, fit, zeros
 from tggm.training import Observer
-from tggm.training.loop import FAILURES, OPTIMISERS, WORST, Layout, Optimiser
+from tggm.training.loop import FAILURES, OPTIMISERS, WORST, Layout
 from tggm.training.rows import Membership
 
 train_module = sys.modules["tggm.training.train"]  # the package has a function of this name
@@ -184,7 +184,7 @@ def marching(grad, kept, step, layout):
 
 
 def test_each_undone_step_halves_the_rate_and_each_finite_step_raises_it(data, monkeypatch):
-    monkeypatch.setitem(OPTIMISERS, "marching", Optimiser(0, marching))
+    monkeypatch.setitem(OPTIMISERS, "marching", (0, marching))
     reached = [fit(data, optimizer="marching", epochs=n).params["b"][0] for n in (4, 5, 20)]
     rates = np.minimum(1.25 ** np.arange(17) / 8, 1.0)
     assert_allclose(np.array(reached) / 0.1, np.cumsum(rates)[[0, 1, 16]], rtol=1e-9)

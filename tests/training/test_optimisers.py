@@ -30,7 +30,7 @@ def test_muon_orthogonalises_hidden_weights_and_is_adam_for_the_rest(rng):
     vector = jnp.asarray(layout.join_members(tree)[0], jnp.float32)
     kept = (jnp.zeros_like(vector),) * 2
     got, usual = (
-        layout.split(OPTIMISERS[name].rule(vector, kept, jnp.float32(1), layout)[0])
+        layout.split(OPTIMISERS[name][1](vector, kept, jnp.float32(1), layout)[0])
         for name in ("muon", "adam")
     )
     np.testing.assert_array_equal(got["hidden"]["b0"], usual["hidden"]["b0"])

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from tests.training.straight_line import fit
 from tggm.training import Observer
 from tggm.training.loop import Trace
-from tggm.training.progress import Printer, duration
+from tggm.training.train import Printer, duration
 
 
 def report(printer, epochs):
@@ -60,7 +60,7 @@ def test_a_line_is_printed_when_epochs_double(capsys):
 
 def test_the_time_left_is_estimated_from_the_epochs_after_the_first(monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr("tggm.training.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     printer = Printer(False)
     printer.planned(601, (100, 400))
     for now[0], epochs in ((5.0, 1), (5.4, 3), (20.0, 76), (105.0, 401)):  # the first epoch compiles

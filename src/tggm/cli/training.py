@@ -35,7 +35,7 @@ from tggm.tables.table import stack_tables
 from tggm.tables.transformer import CHOICES
 from tggm.training import CheckpointWarning
 from tggm.training.checkpoint import CheckpointError
-from tggm.training.progress import Printer
+from tggm.training.train import Printer
 
 LEAST_ROWS = 10
 MOST_COLUMNS = 20_000

@@ -8,7 +8,6 @@ Pass the result to `fit` instead of X, without y. The first pass counts the rows
 each epoch is another pass, in an order that is as random as the source allows.
 """
 
-from tggm.data.parquet import from_parquet
-from tggm.data.stream import Piece, Stream, from_arrays, from_batches
+from tggm.data.stream import Piece, Stream, from_arrays, from_batches, from_parquet
 
 __all__ = ["Piece", "Stream", "from_arrays", "from_batches", "from_parquet"]

@@ -15,13 +15,13 @@ from scipy.special import ndtri
 
 from tggm.arrays import Floats
 from tggm.deployment.predictors import NumPyClassifier, NumPyRegressor
-from tggm.formulas import cos_turns, log_sum
+from tggm.formulas import COSINE_TERMS, cos_turns, log_sum
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
 from tggm.predictive.gaussian_process import shifted
 from tggm.predictive.neighbors import Neighbors, Rule, shares
-from tggm.predictive.numpy_network import COSINE_TERMS, Outputs, class_log_mixture, log_ndtr
+from tggm.predictive.numpy_network import Outputs, class_log_mixture, log_ndtr
 from tggm.storage import write_atomically
 from tggm.tables import Preparation
 from tggm.tables.columns import LENGTH, YEAR, Category, Column, DateColumn, Number, Ordinal, Statistic
@@ -170,16 +170,6 @@ def _look_up(xp: Any, table: Floats, index: Array) -> Array:
     return xp.asarray(gather(op.const(table), index.unwrap_spox()))
 
 
-def _pooled_moments(xp: Any, mean: Array, var: Array, pool: Calibration) -> tuple[Array, Array, Any]:
-    """Return centre and squared width of a calibrated distribution, and its standard form."""
-    f, g, *shape = pool.numbers
-    one = GaussianMixture(np.zeros((1, 1)), np.ones((1, 1)))
-    standard = pooled(Calibration(pool.kind, (1.0, 1.0, *shape)), one)
-    centre = xp.mean(mean, axis=0)
-    between = xp.sum((mean - centre) ** 2, axis=0) / max(mean.shape[0] - 1, 1)
-    return centre, f**2 * xp.mean(var, axis=0) + g**2 * between, standard
-
-
 def _law(
     xp: Any, mean: Array, var: Array, pool: Calibration, levels: list[float], log_scale: float | None,
     kernels: tuple[Array, Array, Rule] | None, output: int,
@@ -187,7 +177,12 @@ def _law(
     """Return mean and variance of z, or log E exp(k · scale · z) for k = 1, 2, and the quantiles of z."""
     if pool.kind == "linear":
         return _mixture(xp, mean, xp.sqrt(var), xp.ones_like(mean) / mean.shape[0], levels, log_scale)
-    centre, width2, standard = _pooled_moments(xp, mean, var, pool)
+    f, g, *shape = pool.numbers
+    one = GaussianMixture(np.zeros((1, 1)), np.ones((1, 1)))
+    standard: Any = pooled(Calibration(pool.kind, (1.0, 1.0, *shape)), one)
+    centre = xp.mean(mean, axis=0)
+    between = xp.sum((mean - centre) ** 2, axis=0) / max(mean.shape[0] - 1, 1)
+    width2 = f**2 * xp.mean(var, axis=0) + g**2 * between
     width, deviation = xp.sqrt(width2)[None, ...], xp.sqrt(width2 * float(standard.var()[0]))[None, ...]
     places, std, weight, other = centre[None, ...], deviation, xp.ones_like(deviation), None
     if pool.kind == "scales":
@@ -201,11 +196,8 @@ def _law(
             # the pool of a logarithm is Gaussian
             first, second = (0.5 * (k * log_scale) ** 2 for k in (1, 2))
             return centre * log_scale + width2 * first, centre * (2 * log_scale) + width2 * second, quantiles
-
-        def first_cdf(points: Array) -> Array:
-            return _standard_cdf(xp, standard, (points - centre[..., None, None]) / width[0, ..., None, None])
-
-        other = quantiles, first_cdf
+        m, w = centre[..., None, None], width[0, ..., None, None]
+        other = quantiles, lambda points: _standard_cdf(xp, standard, (points - m) / w)
     if kernels is not None:
         share, value, rule = kernels
         places = xp.concat([places, value[..., output].T + rule.slope * centre[None, ...]], axis=0)

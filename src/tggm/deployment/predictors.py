@@ -20,10 +20,10 @@ from tggm.predictive.calibration import Calibration
 from tggm.predictive.conformal import class_set
 from tggm.predictive.gaussian_mixture import mixtures
 from tggm.predictive.gaussian_process import shifted
-from tggm.predictive.marginal import Marginal, averages, fill_unknown, log_averages
+from tggm.predictive.marginal import Marginal, averages, fill_unknown
 from tggm.predictive.neighbors import target_laws
 from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance
-from tggm.predictive.numpy_network import BOUNDED, Network, class_log_mixture, nodes_needed
+from tggm.predictive.numpy_network import BOUNDED, Network, class_log_probabilities
 from tggm.settings import flag
 from tggm.state import Arrays, Meta, Shapes, State, checked_state
 from tggm.tables import Preparation
@@ -99,7 +99,7 @@ class PortablePredictor:
         made, network = cls(), meta["network"]
         made.fitted_ = state = checked_state(arrays, meta, cls.task, shapes_of(network, cls.task))
         parameters = {name: np.asarray(a, np.float64) for name, a in state.parameters.items()}
-        made.network_ = Network(**Network.parts(parameters, network["features"]))
+        made.network_ = Network.of(parameters, network["features"])
         if state.classes is not None:
             made.classes_ = state.classes
         made.table_ = None if table is None else Encoder.of(table)
@@ -242,11 +242,10 @@ class NumPyClassifier(PortablePredictor):
         for some in self._blocks(rows):
             Z = self._standardise(some.toarray()) if sparse.issparse(some) else some
             outputs = self.network_.outputs(np, Z)
-            mean, std = outputs.scores()
-            log_p = class_log_mixture(np, mean, std, nodes_needed(mean, std))
+            log_p = class_log_probabilities(*outputs.scores())
             if (neighbors := self.fitted_.neighbors) is not None:
                 near = neighbors.near(outputs.places(neighbors.projection))
-                log_p = near.mix_classes(log_p, log=True)
+                log_p = near.mix_classes(log_p)
             parts.append(log_p)
-        averaged = log_averages(np.concatenate(parts), starts)
+        averaged = averages(np.concatenate(parts), starts, log=True)
         return np.minimum(averaged, -np.finfo(np.float64).epsneg)

@@ -28,8 +28,8 @@ from tggm.tables.table import warn
 from tggm.tables.transformer import Columns
 from tggm.training import Observer, Trained, train
 from tggm.training.loop import Layout
-from tggm.training.progress import Printer
 from tggm.training.rows import held_out_sample, take
+from tggm.training.train import Printer
 
 if TYPE_CHECKING:
     from tggm.explanation import ColumnMap, Explanation, Importances
@@ -70,14 +70,9 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """Return the scores of an evaluation set."""
 
     def explain(
-        self,
-        X: Any,
-        background: Any = None,
-        *,
-        of: str | float = "auto",
-        n_walks: int | str = "auto",
+        self, X: Any, background: Any = None, *, of: str | float = "auto", n_walks: int | str = "auto",
         random_state: Any = 0,
-    ) -> Explanation:
+    ) -> Explanation:  # fmt: skip
         """Return the part of each column in each row's prediction; the parts add up to the prediction.
 
         They are Shapley values: a column's part is the change of the prediction when the column is set from
@@ -114,7 +109,15 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             of = self._explainable[0] if of == "auto" else check.one_of("of", of, self._explainable)
         walks = None if n_walks == "auto" else check.count("n_walks", n_walks)
         numbers = new_rows(self, X, unknown=True, dtype=np.float64)
-        others, rng = self._background(numbers, background), check_random_state(random_state)
+        others, rng = numbers, check_random_state(random_state)
+        if background is not None:
+            try:
+                others = new_rows(self, background, unknown=True, dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                text = str(error).replace("`X`", "it")
+                raise type(error)(f"`background` must have rows like those of `fit`: {text}") from None
+        elif len(numbers) < LEAST_BACKGROUND:
+            others = self.fitted_.scales.x.shift[None, :].astype(np.float64)
         return shapley_values(
             lambda rows: self._answers(rows, of), numbers, others, self._column_map(), walks, rng
         )
@@ -148,12 +151,10 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if not target.ndim or len(target) != len(numbers):
             wrong = f"got {y!r}" if not target.ndim else f"got {len(target)}"
             raise ValueError(f"`y` must have {len(numbers)} targets, one for each row; {wrong}.")
-
-        def loss(rows: Floats, place: Ints) -> Floats:
-            return self._losses(rows, target[place])
-
-        rng = check_random_state(random_state)
-        return permutation_importances(loss, numbers, self._column_map(), repeats, rng)
+        rng, columns = check_random_state(random_state), self._column_map()
+        return permutation_importances(
+            lambda rows, place: self._losses(rows, target[place]), numbers, columns, repeats, rng
+        )
 
     def novelty(self, X: Any) -> Floats:
         """Return how unlike the training rows each row is, shape (n_rows,).
@@ -222,17 +223,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         widths = {column.name: len(column.features) for column in self.table_.columns_}
         return ColumnMap.from_widths(names, widths)
 
-    def _background(self, numbers: Floats, given: Any) -> Floats:
-        if given is None:
-            centre = self.fitted_.scales.x.shift[None, :].astype(np.float64)
-            return numbers if len(numbers) >= LEAST_BACKGROUND else centre
-        try:
-            found: Floats = new_rows(self, given, unknown=True, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            text = str(error).replace("`X`", "it")
-            raise type(error)(f"`background` must have rows like those of `fit`: {text}") from None
-        return found
-
     def _fit(
         self, data: Data | StreamData, settings: Settings, rng: np.random.Generator,
         pool: Callable[..., Fitted], observer: Observer | None, eval_set: Any, rounds: int | None,
@@ -264,6 +254,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _set_fitted(self, fitted: Fitted) -> None:
         """Store a model, and set attributes to its parameters in the units of the data."""
         self.fitted_ = fitted
+        if fitted.classes is not None:
+            self.classes_ = fitted.classes
         self._set_columns(fitted.columns)
         arrays = {name: np.asarray(a, np.float64) for name, a in fitted.model.arrays().items()}
         x, y = fitted.scales

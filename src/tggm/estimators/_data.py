@@ -5,7 +5,7 @@ in memory.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import check_array
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
 from tggm.arrays import Bools, Floats
 from tggm.censored import Censored, read_limits, sides
@@ -25,7 +27,6 @@ from tggm.data.standardise import LARGEST, Extent, Scales, require_moderate, req
 from tggm.data.standardise import Columns as Standardisation
 from tggm.data.stream import next_pass, survey, training_blocks
 from tggm.estimators._holdout import Holdout, read_holdout
-from tggm.estimators._labels import class_weights, encoded_labels, known_classes, plain_labels
 from tggm.estimators._settings import Settings
 from tggm.estimators._support import latent_scale, scale_target
 from tggm.models.layers import Incomplete
@@ -36,20 +37,13 @@ from tggm.tables import Table, TableTransformer
 from tggm.tables.inputs import as_table, read_inputs
 from tggm.tables.table import warn
 from tggm.tables.transformer import CHOICES, Columns
-from tggm.training.rows import (
-    Blocks,
-    Membership,
-    RowBlock,
-    Rows,
-    bucket,
-    leaves_rows_out,
-    membership,
-    model_inputs,
-)
+from tggm.training import Rows
+from tggm.training.rows import Blocks, Membership, RowBlock, bucket, leaves_rows_out, membership, model_inputs
 
 FARTHEST = 1e4  # largest distance of a target from the median that training can fit, in robust deviations
 UNNAMED = "y"  # name of a target without a name
 STREAM_BYTES = 2**28  # a larger memory map is read as a stream
+Labels = NDArray[np.int32]  # positions among the classes
 
 
 class Targets(NamedTuple):
@@ -63,12 +57,6 @@ class Targets(NamedTuple):
     def complete(self) -> bool:
         """Return whether every target is measured."""
         return self.side is None and not np.isnan(self.Y).any()
-
-    @property
-    def measured_rows(self) -> Bools:
-        """Return the rows in which all targets are measured."""
-        known = np.isfinite(self.Y) if self.side is None else np.isfinite(self.Y) & (self.side == 0)
-        return np.asarray(known.all(1), np.bool_)
 
     def of(self, rows: Any) -> "Targets":
         """Select rows."""
@@ -286,10 +274,10 @@ def read_numbers(
     X_, y_ = read_inputs(estimator, X, without_gaps(y), **options)
     targets, weight_ = read_targets(y_ if y_.ndim == 1 else y, weight, censored, half)
     kept = (weight_ > 0) & ~np.isnan(targets.Y).all(1)
-    measured, level = kept & targets.measured_rows, settings.guarantee
+    known = np.isfinite(targets.Y) & (targets.side == 0 if targets.side is not None else True)
+    measured, level = kept & known.all(1), settings.guarantee
     holdout, kept, chosen = read_holdout((X, y, groups), settings.cv, kept, measured, level, rng)
-    known = y_ if y_.ndim == 1 else targets.Y
-    inputs, columns = _encode(estimator, X_, known, kept, holdout)
+    inputs, columns = _encode(estimator, X_, y_ if y_.ndim == 1 else targets.Y, kept, holdout)
     targets_, weights = targets.of(kept), weight_[kept]
     limits = targets_.side
     Y, side, half, transform, plan = scale_target(settings, inputs, *targets_, weights)
@@ -298,9 +286,7 @@ def read_numbers(
     if limits is not None and side is not None and settings.standardize:
         y_scales = latent_scale(y_scales, Y, side)
     scales = Scales(standardisation(inputs, weights, settings.standardize), y_scales)
-    calibration = None
-    if chosen is not None:
-        calibration = _encode_more(X_, chosen, columns), targets.of(chosen).Y
+    calibration = None if chosen is None else (_encode_more(X_, chosen, columns), targets.of(chosen).Y)
     return Data(
         inputs, targets_, weights, columns, scales, targets_.Y.shape[1], _name_of(y), y_.ndim == 1,
         transform, calibration_rows=calibration, holdout=holdout, plan=plan,
@@ -332,26 +318,21 @@ def read_labels(
     if not kept.any():
         raise ValueError("no row has a positive weight: see `sample_weight` and `class_weight`.")
     inputs, label, weights = X_kept if kept.all() else X_kept[kept], label[kept], weights[kept]
+    if label.min() == label.max():
+        raise ValueError(
+            f"only rows of class {plain(known[label[0]])!r} have a positive weight; "
+            "a classifier needs at least two classes."
+        )
     scales = Scales(
         standardisation(inputs, weights, settings.standardize), Standardisation.unchanged(len(known))
     )
-    calibration = None
-    if chosen is not None:
-        calibration = _encode_more(X_, chosen, columns), encoded_labels(y_[chosen], known)
+    calibration = (
+        None if chosen is None else (_encode_more(X_, chosen, columns), encoded_labels(y_[chosen], known))
+    )
     return Data(
         inputs, label, weights, columns, scales, len(known), _name_of(y), classes=known,
         calibration_rows=calibration, holdout=holdout.of(kept),
     )  # fmt: skip
-
-
-def require_two_classes(data: Data | StreamData) -> None:
-    """Raise if all rows of positive weight belong to one class."""
-    assert data.classes is not None
-    if isinstance(data, Data) and data.y.min() == data.y.max():
-        raise ValueError(
-            f"only rows of class {plain(data.classes[data.y[0]])!r} have a positive weight; "
-            "a classifier needs at least two classes."
-        )
 
 
 def read_targets(
@@ -422,6 +403,84 @@ def row_weights(sample_weight: Any, X: Any) -> Floats:
     if not weight.any():
         raise ValueError("Sample weights must contain at least one non-zero number (`sample_weight`).")
     return weight
+
+
+# ---- labels ----
+
+
+def known_classes(y: ArrayLike) -> NDArray[Any]:
+    """Return the distinct labels, sorted; raise for fewer than two."""
+    classes = np.unique(np.asarray(y))
+    kind = classes.dtype.kind
+    no_words = kind == "O" and not all(isinstance(label, str) for label in classes)
+    fractions = kind == "f" and bool((classes != np.round(classes)).any())
+    if fractions or no_words or kind in "cSV":
+        unknown = classes[classes != np.round(classes)] if fractions else classes
+        raise ValueError(
+            "Unknown label type: `y` must be strings, whole numbers or booleans; got "
+            f"{unknown[:3].tolist()} (dtype {classes.dtype})."
+        )
+    classes = classes.astype(classes.dtype.newbyteorder("="))
+    if len(classes) < 2:
+        raise ValueError(
+            f"`y` has one class only, {classes.tolist()}; a classifier needs at least two classes."
+        )
+    return classes
+
+
+def plain_labels(y: Any) -> Any:
+    """Return labels as an array, with a type of NumPy for booleans and integers of a data frame.
+
+    Raise if a label is missing (None, NaN, or NA of a data frame), or if only some are words.
+    """
+    labels = np.asarray(y)
+    if labels.dtype.kind != "O" or not labels.ndim:
+        return labels if labels.dtype.kind in "bi" and labels.ndim else y
+    for row, label in enumerate(labels.ravel()):
+        missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+        if missing or (isinstance(label, float) and label != label):
+            raise ValueError(
+                f"`y` has no label in row {row + 1} ({label}); leave such rows out: keep = pd.notna(y), then "
+                "fit(X[keep], y[keep])."
+            )
+    words = {isinstance(label, str): label for label in labels.ravel()}
+    if len(words) > 1:
+        raise ValueError(f"`y` has {words[True]!r} and {words[False]!r}; pass words only: y.astype(str).")
+    plain = np.asarray(labels.tolist())
+    return plain if plain.dtype.kind in "bi" else y
+
+
+def encoded_labels(y: ArrayLike, classes: NDArray[Any]) -> Labels:
+    """Return the position of each label in `classes`; raise for unknown labels."""
+    y = column_or_1d(y)
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"`y` contains classes that are not in `classes_`: {unknown[:5].tolist()}; "
+            f"the model has {classes[:10].tolist()}."
+        )
+    return np.searchsorted(classes, y).astype(np.int32)
+
+
+def class_weights(
+    given: Mapping[Any, float] | str, classes: NDArray[Any], label: Labels, weight: Floats
+) -> Floats:
+    if given == "balanced":
+        sums = np.bincount(label, weight, len(classes))
+        missing = classes[sums == 0]
+        if len(missing):
+            raise ValueError(
+                f"class_weight='balanced' needs rows of every class; {missing[:5].tolist()} have none. "
+                "Pass a dict of weights."
+            )
+        return sums.sum() / (len(classes) * sums)
+    found: Floats = compute_class_weight(given, classes=classes, y=classes[label])
+    wrong = ~(np.isfinite(found) & (found >= 0))
+    if wrong.any():
+        raise ValueError(
+            f"`class_weight` must be finite and at least 0; got {found[wrong][0]} for {classes[wrong][0]!r}."
+        )
+    return found
 
 
 # ---- standardised rows ----

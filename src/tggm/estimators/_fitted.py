@@ -1,4 +1,4 @@
-"""Store what predictions need (`Fitted`); draw the members before training, and pool them afterwards."""
+"""Store what predictions need (`Fitted`): draw the members, pool them after training, and predict."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -17,40 +17,21 @@ from tggm.estimators._ridge import start_at_ridge
 from tggm.estimators._settings import Settings
 from tggm.estimators._support import Units, choose_support
 from tggm.models import Gaussian, Model, Network
-from tggm.predictive.calibration import Calibration, HeldOut, fit_calibration
+from tggm.predictive import GaussianMixture, JointPredictive, ScalarPredictive, novelty
+from tggm.predictive import gaussian_process as gp
+from tggm.predictive import member_moments as ensemble
+from tggm.predictive.calibration import Calibration, HeldOut, disagreement, fit_calibration
 from tggm.predictive.conformal import centre_and_width, quantile, scores_of, sorted_scores
-from tggm.predictive.gaussian_mixture import LogTransform
-from tggm.predictive.gaussian_process import (
-    MOST_VALUES,
-    GaussianProcess,
-    choose_process,
-    gaps_and_kernels,
-    shifted,
-)
-from tggm.predictive.marginal import averages, fill_unknown
-from tggm.predictive.member_moments import (
-    held_out_predictions,
-    means_and_layer,
-    measured_targets,
-    member_moments,
-    new_row_predictions,
-    sample_rows,
-)
-from tggm.predictive.neighbors import Neighbors
-from tggm.predictive.novelty import (
-    MOST_LOG_VARIANCE,
-    MOST_NUMBERS,
-    MOST_ROWS,
-    Neighbourhood,
-    TrainingRows,
-    added_variance,
-)
+from tggm.predictive.gaussian_mixture import LogTransform, mixtures
+from tggm.predictive.joint import pooled_joint
+from tggm.predictive.marginal import Marginal, MarginalJoint, averages, fill_unknown
+from tggm.predictive.neighbors import Neighbors, target_laws
 from tggm.predictive.support import Support
 from tggm.runtime import blas_lock, precision
 from tggm.tables.transformer import Columns
 from tggm.training import Program, Trained, train
-from tggm.training.progress import Printer
 from tggm.training.rows import Blocks, RowBlock
+from tggm.training.train import Printer
 
 _MOST = float(np.finfo(np.float64).max)
 LEAST_ROWS = 20  # to recalibrate: the width then has a standard error of 1 / √40, a sixth
@@ -72,9 +53,9 @@ class Fitted:
     transform: LogTransform | None = None  # of the target, before it is standardised
     guarantee: Floats | None = None  # (n, M) sorted scores of calibration rows, see `predictive.conformal`
     neighbors: Neighbors | None = None
-    train: TrainingRows | None = None  # ranges and some rows of the inputs; None for sparse inputs
+    train: novelty.TrainingRows | None = None  # ranges and some rows of the inputs; None for sparse inputs
     support: Support | None = None  # of a single target
-    process: GaussianProcess | None = None  # towards which the means move
+    process: gp.GaussianProcess | None = None  # towards which the means move
 
     @property
     def dtype(self) -> str:
@@ -95,24 +76,26 @@ class Fitted:
             return self
         ends = (data.X.min(0), data.X.max(0)) if isinstance(data, Data) else data.ends
         low, high = self.standardised(np.stack(ends))
-        most = min(MOST_ROWS, MOST_NUMBERS // len(low))
+        most = min(novelty.MOST_ROWS, novelty.MOST_NUMBERS // len(low))
         order = np.random.default_rng(0).permutation(len(data.X))
         chosen = np.sort(order[:most])
         rows = self.standardised(data.X[chosen]).astype(np.float32).astype(np.float64)  # as in a model file
         y = targets[:, chosen] if targets is not None else np.empty((0, len(rows)))
-        sample = self.standardised(data.X[order[:MOST_VALUES]])
-        return replace(self, train=TrainingRows(low, high, rows, *gaps_and_kernels(sample, rows, y)))
+        sample = self.standardised(data.X[order[: gp.MOST_VALUES]])
+        return replace(
+            self, train=novelty.TrainingRows(low, high, rows, *gp.gaps_and_kernels(sample, rows, y))
+        )
 
     @cached_property
-    def neighbourhood(self) -> Neighbourhood | None:
+    def neighbourhood(self) -> novelty.Neighbourhood | None:
         """Return the training rows under this model."""
         if self.train is None:
             return None
-        return Neighbourhood(self.train, self._means_and_layer)
+        return novelty.Neighbourhood(self.train, self._means_and_layer)
 
     def _means_and_layer(self, Z: Floats) -> tuple[Floats, Floats]:
-        mean, layer = means_and_layer(self.model, self.dtype, Z)
-        return shifted(self.process, Z, mean), layer
+        mean, layer = ensemble.means_and_layer(self.model, self.dtype, Z)
+        return gp.shifted(self.process, Z, mean), layer
 
 
 def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Model, Blocks]:
@@ -178,14 +161,16 @@ def pool_regression(
     block = blocks.kept
     targets = None
     if block is not None and settings.calibrate:
-        targets = measured_targets(block.data.y)[: data.n_kept].T
+        targets = ensemble.measured_targets(block.data.y)[: data.n_kept].T
     fitted = fitted_of(final.params, data, settings).with_rows(data, targets)
     with precision(settings.dtype):
         if block is not None:
             members: Any = jax.tree.map(np.asarray, trained.params)
             again = fitted.model if blocks.partial else None
-            units, rows = data.holdout.units(data.n_kept), sample_rows(data.n_kept)
-            held = held_out_predictions(members, block, rows, data.n_kept, settings.dtype, again, units)
+            units, rows = data.holdout.units(data.n_kept), ensemble.sample_rows(data.n_kept)
+            held = ensemble.held_out_predictions(
+                members, block, rows, data.n_kept, settings.dtype, again, units
+            )
             if settings.gaussian_process and settings.calibrate:
                 fitted, held = _with_process(fitted, held, block, data)
             if settings.calibrate:
@@ -220,7 +205,7 @@ def _with_process(
     if not usable or len(held) > 1:
         return fitted, held
     with blas_lock():
-        found = choose_process(block.data.X, held[0], fitted.dtype)
+        found = gp.choose_process(block.data.X, held[0], fitted.dtype)
     return (fitted, held) if found is None else (replace(fitted, process=found[0]), [found[1]])
 
 
@@ -268,9 +253,11 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
         raise ValueError(
             f"`recalibrate` needs at least {LEAST_ROWS} rows{equal or f'; got {len(Z)}'}. Pass more rows."
         )
-    rows = new_row_predictions(fitted.model, Z, model_targets(fitted, Y), weight, fitted.dtype)
+    rows = ensemble.new_row_predictions(fitted.model, Z, model_targets(fitted, Y), weight, fitted.dtype)
     if fitted.process is not None:
-        rows = [each._replace(mean=shifted(fitted.process, Z, each.mean[..., None])[..., 0]) for each in rows]
+        rows = [
+            each._replace(mean=gp.shifted(fitted.process, Z, each.mean[..., None])[..., 0]) for each in rows
+        ]
     if fitted.support is not None:
         rows = [rows[0]._replace(ends=units_of(fitted).ends(fitted.support, Y[:, 0]))]
     light = fitted.transform is not None
@@ -287,15 +274,17 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
 
 def moments(fitted: Fitted, Z: Floats, *, widen: bool = True) -> tuple[Floats, Floats]:
     """Return the members' means and variances, (K, N, n) each, widened away from the training rows."""
-    mean, var = member_moments(fitted.model, Z, fitted.dtype)
-    mean = shifted(fitted.process, Z, mean)
+    mean, var = ensemble.member_moments(fitted.model, Z, fitted.dtype)
+    mean = gp.shifted(fitted.process, Z, mean)
     return mean, var + widening(fitted, Z) if widen else var
 
 
 def widening(fitted: Fitted, Z: Floats) -> Floats:
     """Return the variance to add to that of each member, (N, n)."""
-    most = np.inf if fitted.transform is None else MOST_LOG_VARIANCE
-    return added_variance(fitted.neighbourhood, Z, len(fitted.scales.y.shift), fitted.calibration, most)
+    most = np.inf if fitted.transform is None else novelty.MOST_LOG_VARIANCE
+    return novelty.added_variance(
+        fitted.neighbourhood, Z, len(fitted.scales.y.shift), fitted.calibration, most
+    )
 
 
 def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:
@@ -336,3 +325,82 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
         ends.append(both if fitted.support is None else np.clip(both, *fitted.support.ends))
     lower, upper = np.stack(ends, axis=2)
     return lower, upper
+
+
+# ---- predictions of a regressor, for standardised inputs Z ----
+
+
+def standardise(fitted: Fitted, X: Floats) -> Floats:
+    """Standardise encoded inputs; raise for values too large to compute with."""
+    Z = fitted.standardised(X)
+    require_moderate(Z, "`X`", "leave out rows that are so far from the training rows")
+    return Z
+
+
+def pool(fitted: Fitted, Z: Floats, found: list[GaussianMixture]) -> list[ScalarPredictive]:
+    """Return the distribution of each output, in units of the target: calibrated, and with neighbours."""
+    near, X = None, Z.astype(fitted.dtype, copy=False)
+    if fitted.neighbors is not None:
+        near = fitted.neighbors.near(ensemble.places(fitted.model, X, fitted.neighbors.projection))
+    return target_laws(fitted.calibration, found, near, fitted.transform, fitted.support)
+
+
+def marginals(fitted: Fitted, Z: Floats) -> list[ScalarPredictive]:
+    """Return the predictive distribution of each output, in units of the target."""
+    full, starts = fitted.filled(Z)
+    found = pool(fitted, full, mixtures(*moments(fitted, full), *fitted.scales.y))
+    return found if starts is None else [Marginal(each, starts) for each in found]
+
+
+def distribution(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictive[Any]:
+    """Return the predictive distribution of all outputs."""
+    if len(fitted.scales.y.shift) == 1:
+        return marginals(fitted, Z)[0]
+    full, starts = fitted.filled(Z)
+    members = ensemble.joint_gaussian_mixture(fitted.model, full, *fitted.scales.y, widening(fitted, full))
+    pools = pool(fitted, full, [members.marginal(j) for j in range(members.n_outputs)])
+    joint = pooled_joint(fitted.calibration, members, pools)
+    return joint if starts is None else MarginalJoint(joint, starts)
+
+
+def mean(fitted: Fitted, Z: Floats) -> Floats:
+    """Return the mean of each output, (rows, n)."""
+    if fitted.transform is not None or fitted.neighbors is not None or fitted.support is not None:
+        return np.stack([each.mean() for each in marginals(fitted, Z)], axis=1)
+    y, (full, starts) = fitted.scales.y, fitted.filled(Z)
+    found = gp.shifted(fitted.process, full, ensemble.member_means(fitted.model, full, fitted.dtype)).mean(0)
+    return averages(found * y.scale + y.shift, starts)
+
+
+def mean_and_std(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of each output, (rows, n) each."""
+    pairs = [(each.mean(), each.std()) for each in marginals(fitted, Z)]
+    centre, spread = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
+    return centre, spread
+
+
+def mean_noise_disagreement(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return mean, noise and disagreement of members of each output; their squares add up to the variance."""
+    Z, starts = fitted.filled(Z)
+    mean, var = moments(fitted, Z, widen=False)
+    added = widening(fitted, Z)
+    members = mixtures(mean, var + added, *fitted.scales.y)
+    found = []
+    pools = fitted.calibration or (Calibration(),) * len(members)
+    for j, (calibration, law) in enumerate(zip(pools, pool(fitted, Z, members), strict=True)):
+        _, total, between = disagreement(members[j])
+        f, g = calibration.factors
+        share = f**2 * (total - added[:, j]) / (f**2 * total + g**2 * between)
+        marginal = law if starts is None else Marginal(law, starts)
+        noise = averages(law.var() * share, starts)
+        found.append((marginal.mean(), np.sqrt(noise), np.sqrt(np.maximum(marginal.var() - noise, 0.0))))
+    centre, noise, spread = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+    return centre, noise, spread
+
+
+def relative_squares(predicted: Floats, Y: Floats) -> Floats:
+    """Return squared errors relative to each output's variance, averaged over outputs; 0 if missing."""
+    known = np.where(np.isnan(Y).all(0), 0.0, Y)
+    variance = np.nanvar(known, axis=0, keepdims=True)
+    parts = (Y - predicted) ** 2 / np.where(variance > 0, variance, 1.0)
+    return np.where(np.isnan(parts), 0.0, parts).mean(1)

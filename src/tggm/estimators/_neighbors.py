@@ -42,14 +42,7 @@ class Found(NamedTuple):
     stored: Stored
     projection: Floats
     points: Floats
-
-    @property
-    def row_weight(self) -> Floats | None:
-        """Return the weights of the stored rows with mean 1; None if all are equal."""
-        weight = self.stored.weight
-        if np.ptp(weight) <= 1e-6 * weight.max():
-            return None
-        return np.asarray(weight / weight.mean(), np.float32)
+    row_weight: Floats | None  # of the stored rows, with mean 1; None if all are equal
 
 
 def stored_rows(blocks: Blocks, classes: bool, limits: tuple[float, float] | None) -> Stored:
@@ -102,15 +95,9 @@ def _projections(model: Model, X: Any, groups: Sequence[Sequence[int]], classes:
 
 
 def find_candidates(
-    model: Model,
-    final: Model,
-    blocks: Blocks,
-    asked: Ints,
-    count: int | None,
-    *,
-    classes: bool,
+    model: Model, final: Model, blocks: Blocks, asked: Ints, count: int | None, *, classes: bool,
     limits: tuple[float, float] | None = None,
-) -> Found | None:
+) -> Found | None:  # fmt: skip
     """Find the candidates for the neighbours of held-out rows, given by their numbers in the kept block.
 
     The members of `model` held rows out; those of `final` predict. They differ if folds leave rows out.
@@ -149,7 +136,11 @@ def find_candidates(
     candidates = nearest.find_held_out(points, compared, queries, trained, most)
     if candidates is None:
         return None
-    return Found(np.concatenate(of_group), candidates, stored, own, points.astype(np.float32))
+    weight = stored.weight
+    row_weight = (
+        None if np.ptp(weight) <= 1e-6 * weight.max() else (weight / weight.mean()).astype(np.float32)
+    )
+    return Found(np.concatenate(of_group), candidates, stored, own, points.astype(np.float32), row_weight)
 
 
 def regression_neighbors(
@@ -175,8 +166,7 @@ def regression_neighbors(
     mean = shifted(process, X, member_means(model, X, settings.dtype)).mean(0)
 
     def stored(slope: float) -> Floats:
-        values: Floats = Y - slope * mean
-        return values
+        return Y - slope * mean
 
     kinds = [kind for kind in nearest.KINDS if limits is None or kind[0] == 0]
     near = found.candidates, parts, calibration, stored, kinds, found.row_weight

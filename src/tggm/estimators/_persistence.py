@@ -33,10 +33,8 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
     require_parameters(fitted.model.arrays(), fitted.dtype)
     names = None if fitted.columns.encoder is not None else fitted.columns.names
     meta = {
-        "settings": _stored_settings(estimator),
-        "network": fitted.network.described(),
-        "features": None if names is None else [str(name) for name in names],
-        "target": fitted.target,
+        "settings": _stored_settings(estimator), "network": fitted.network.described(),
+        "features": None if names is None else [str(name) for name in names], "target": fitted.target,
         "vector_target": bool(fitted.flat),
         "calibration": [[each.kind, *each.numbers] for each in fitted.calibration],
         "transform": None if fitted.transform is None else fitted.transform.shift,
@@ -44,7 +42,7 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
         "process": None if fitted.process is None else [fitted.process.share, fitted.process.constant],
         "support": None if fitted.support is None else list(fitted.support),
         "converged": bool(estimator.converged_),
-    }
+    }  # fmt: skip
     if fitted.classes is not None:
         meta |= stored_classes(fitted.classes)
     return _arrays_of(estimator), meta

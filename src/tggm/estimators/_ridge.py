@@ -38,7 +38,12 @@ def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     x0, y0 = w @ X, w @ Y
     root = np.sqrt(w)[:, None]
     Z, R = (X - x0[None, :]) * root, (Y - y0[None, :]) * root
-    values, V = _axes(Z)
+    if len(Z) >= Z.shape[1]:
+        values, V = np.linalg.eigh(Z.T @ Z)
+        values = np.maximum(values, 0.0)
+    else:  # without null directions of wide tables
+        _, lengths, Vt = np.linalg.svd(Z, full_matrices=False)
+        values, V = lengths**2, Vt.T
     U = Z @ V  # its columns have the squared lengths `values`
     unit = max(values.sum() / Z.shape[1], np.finfo(np.float64).tiny)
     shrink = 1 / (values[:, None] + unit * PENALTIES[None, :])  # (axes, penalties)
@@ -56,15 +61,6 @@ def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     errors = np.stack(best, axis=1)
     left_out = Y - np.where(root > 0, errors / root, 0.0)
     return Ridge(A, y0 - A @ x0, left_out, (errors**2).sum(0))
-
-
-def _axes(Z: Floats) -> tuple[Floats, Floats]:
-    """Return the eigenvalues of ZᵀZ and their vectors, (d, axes), without null directions of wide tables."""
-    if len(Z) >= Z.shape[1]:
-        values, V = np.linalg.eigh(Z.T @ Z)
-        return np.maximum(values, 0.0), V
-    _, lengths, Vt = np.linalg.svd(Z, full_matrices=False)
-    return lengths**2, Vt.T
 
 
 def start_at_ridge(model: Model, block: RowBlock, noise: bool) -> Model:

@@ -105,37 +105,30 @@ class Settings:
         check.standardize(given["standardize"], whole=task is CLASSIFICATION)
         check.checkpoint(given["checkpoint"], given["random_state"])
         budget, guarantee = given["time_budget"], given.get("guarantee")
+        transform = given.get("target_transform")
         return cls(
-            task=task,
-            hidden=check.layers(given["hidden"]),
+            task=task, hidden=check.layers(given["hidden"]),
             features=check.word_or_none("features", given["features"], ["auto", *FEATURES]),
-            linear=check.flag_or_auto("linear", given["linear"]),
-            network=given["network"],
+            linear=check.or_auto(check.flag, "linear", given["linear"]), network=given["network"],
             n_members=check.count("n_members", given["n_members"]),
             optimizer=check.one_of("optimizer", given["optimizer"], ["auto", *OPTIMISERS]),
             learning_rate=check.number("learning_rate", given["learning_rate"], above=0),
-            batch_size=check.count_or_auto("batch_size", given["batch_size"]),
-            max_epochs=check.count_or_auto("max_epochs", given["max_epochs"]),
+            batch_size=check.or_auto(check.count, "batch_size", given["batch_size"]),
+            max_epochs=check.or_auto(check.count, "max_epochs", given["max_epochs"]),
             time_budget=None if budget is None else check.number("time_budget", budget, above=0),
-            weight_decay=check.number_or_auto("weight_decay", given["weight_decay"], least=0),
-            cv=check.hold_out(given["cv"]),
-            standardize=given["standardize"],
-            dtype=check.precision(given["dtype"]),
-            random_state=given["random_state"],
-            checkpoint=given["checkpoint"],
-            n_jobs=check.n_jobs(given["n_jobs"]),
-            verbose=check.flag("verbose", given["verbose"]),
-            given=given,
+            weight_decay=check.or_auto(check.number, "weight_decay", given["weight_decay"], least=0),
+            cv=check.hold_out(given["cv"]), standardize=given["standardize"],
+            dtype=check.precision(given["dtype"]), random_state=given["random_state"],
+            checkpoint=given["checkpoint"], n_jobs=check.n_jobs(given["n_jobs"]),
+            verbose=check.flag("verbose", given["verbose"]), given=given,
             class_weight=given.get("class_weight"),
-            target_transform=check.word_or_none(
-                "target_transform", given.get("target_transform"), ("auto", "log")
-            ),
+            target_transform=check.word_or_none("target_transform", transform, ("auto", "log")),
             calibrate=check.flag("calibrate", given.get("calibrate", False)),
             neighbors=check.neighbors(given["neighbors"]),
             gaussian_process=check.flag("gaussian_process", given.get("gaussian_process", False)),
             guarantee=None if guarantee is None else check.number("guarantee", guarantee, above=0, below=1),
             support=support,
-        )
+        )  # fmt: skip
 
     def network_for(self, n_inputs: int, n_outputs: int, sparse: bool) -> Network:
         """Return the network for data of these sizes.
@@ -152,15 +145,16 @@ class Settings:
             raise ValueError(f"`features` must be 'auto' or None for a sparse table; got {features!r}.")
         linear = self.task is REGRESSION or not (sparse or n_inputs > MOST_PERIODIC)
         return Network(
-            self.hidden or units,
-            features=FEATURES[features],
-            likelihood=self.task.likelihood,
+            self.hidden or units, features=FEATURES[features], likelihood=self.task.likelihood,
             linear=linear if self.linear is None else self.linear,
-        )
+        )  # fmt: skip
 
     def program(self, model: Model, blocks: Blocks, data: Any, rng: np.random.Generator) -> Program:
         """Return the training program for the blocks of these data."""
-        task, batch, rows = self.task, self._batch_size(blocks.n_rows, data.sparse), blocks.n_rows
+        task, rows, batch = self.task, blocks.n_rows, self.batch_size
+        if batch is None:
+            most = LEAST_BATCH if rows <= LARGE and not data.sparse else task.batch
+            batch = int(np.clip(bucket(max(rows // 8, 1)), LEAST_BATCH, most))
         cycle = max(2, round(CYCLE_STEPS * batch / max(rows, batch)))
         if self.max_epochs is None:
             epochs, patience = WHOLE * cycle, np.inf
@@ -192,12 +186,6 @@ class Settings:
             checkpoint=self.checkpoint, settings=None if self.checkpoint is None else self._identity(),
             n_jobs=self.n_jobs,
         )  # fmt: skip
-
-    def _batch_size(self, n_rows: int, sparse: bool) -> int:
-        if self.batch_size is not None:
-            return self.batch_size
-        most = LEAST_BATCH if n_rows <= LARGE and not sparse else self.task.batch
-        return int(np.clip(bucket(max(n_rows // 8, 1)), LEAST_BATCH, most))
 
     def _identity(self) -> dict[str, Any]:
         """Return the settings that identify a fit in a checkpoint."""

@@ -230,8 +230,7 @@ class Units(NamedTuple):
     def forward(self, y: Floats) -> Floats:
         """Convert targets to the model's units; infinite values stay infinite."""
         moved = y if self.transform is None else self.transform.forward(y)
-        found: Floats = (moved - self.shift) / self.scale
-        return found
+        return (moved - self.shift) / self.scale
 
     def law(self, latent: ScalarPredictive) -> ScalarPredictive:
         """Convert a law in transformed units."""

@@ -15,13 +15,11 @@ from tggm.arrays import Bools, Floats
 from tggm.data import Stream
 from tggm.estimators import _class_predictions as compute
 from tggm.estimators._base import TableEstimator
-from tggm.estimators._data import read_labels, require_two_classes
-from tggm.estimators._fitted import Fitted
-from tggm.estimators._labels import encoded_labels
-from tggm.estimators._logistic import pool_classes
+from tggm.estimators._data import encoded_labels, read_labels
 from tggm.estimators._settings import CLASSIFICATION, Settings
 from tggm.models import Network
 from tggm.predictive.base import require_level
+from tggm.predictive.conformal import class_set
 from tggm.runtime import precision
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer
@@ -50,12 +48,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     linear : bool or "auto", default "auto"
         Whether scores have a linear part, and are blended with logistic regression (up to 20,000 rows; the
         weight is fitted on held-out rows). "auto" is True for dense tables of up to 200 columns.
-    network : tggm.models.Network or None, default None
-        Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
     n_members : int, default 5
         Networks trained from different starts and held-out rows; the prediction is their mixture.
-    optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"}, default "auto"
-        As in `TGGMRegressor`.
     learning_rate : float, default 0.006
         Learning rate at the start of each cycle.
     batch_size : int or "auto", default "auto"
@@ -64,8 +58,6 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         Passes over the data. "auto" plans cycles of 300, 900, 2,700 and 8,100 gradient steps. It ends after
         the first cycle that does not gain 0.01 nats per held-out row, or a twentieth of their log-loss if
         that is less.
-    time_budget : float, optional
-        As in `TGGMRegressor`.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
         "auto" is n_features / 40, and a fifth of it for sparse tables.
@@ -83,18 +75,9 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     guarantee : float or None, default None
         Highest level of sets of classes with guaranteed coverage, see `predict_set`. Rows are set aside as in
         `TGGMRegressor`.
-    ignore, categorical, dates : sequence of str or int, default ()
-        Columns to leave out, and those that are categories or dates, as in `TGGMRegressor`.
-    dtype : {"float32", "float64"}, default "float32"
-        Type of the numbers.
-    random_state : int, RandomState or None, default None
-        The same seed on the same machine gives the same model.
-    checkpoint : path or None, default None
-        File in which `fit` stores its state every few seconds. The same fit resumes from it after a crash,
-        see docs/scaling.md. Needs a fixed `random_state`.
-    n_jobs : int or None, default None
+    network, optimizer, time_budget, ignore, categorical, dates, dtype
         As in `TGGMRegressor`.
-    verbose : bool, default False
+    random_state, checkpoint, n_jobs, verbose
         As in `TGGMRegressor`.
 
     Attributes
@@ -104,53 +87,25 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     W0_, b0_, W1_, b1_ : ndarray
         Parameters in the units of the data, with a leading axis of members: shapes (n_members, m, d),
         (n_members, m), (n_members, n, m) and (n_members, n).
-    between_ : list of (W, b)
-        Weights and biases from each hidden layer to the next, with a leading axis of members.
-    n_iter_, best_epoch_, history_, undone_, converged_
+    between_, layers_, n_iter_, best_epoch_, history_, undone_, evals_result_, converged_
         As in `TGGMRegressor`.
-    table_ : TableTransformer or None
-        The encoder of a table; None if `fit` was given numbers without gaps.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    table_, n_features_in_, feature_names_in_
+        As in `TGGMRegressor`.
     """
 
     def __init__(
-        self,
-        hidden: Sequence[int] | int | str = "auto",
-        *,
-        features: str | None = "auto",
-        linear: bool | str = "auto",
-        network: Network | None = None,
-        n_members: int = 5,
-        optimizer: str = "auto",
-        learning_rate: float = 0.006,
-        batch_size: int | str = "auto",
-        max_epochs: int | str = "auto",
-        time_budget: float | None = None,
-        weight_decay: float | str = "auto",
-        cv: Any = 0.1,
-        neighbors: bool | int | str = "auto",
-        class_weight: Mapping[Any, float] | str | None = None,
-        standardize: bool | str = "robust",
-        guarantee: float | None = None,
-        ignore: Sequence[str | int] = (),
-        categorical: Sequence[str | int] = (),
-        dates: Sequence[str | int] = (),
-        dtype: str = "float32",
-        random_state: Any = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        n_jobs: int | None = None,
+        self, hidden: Sequence[int] | int | str = "auto", *, features: str | None = "auto",
+        linear: bool | str = "auto", network: Network | None = None, n_members: int = 5,
+        optimizer: str = "auto", learning_rate: float = 0.006, batch_size: int | str = "auto",
+        max_epochs: int | str = "auto", time_budget: float | None = None, weight_decay: float | str = "auto",
+        cv: Any = 0.1, neighbors: bool | int | str = "auto",
+        class_weight: Mapping[Any, float] | str | None = None, standardize: bool | str = "robust",
+        guarantee: float | None = None, ignore: Sequence[str | int] = (),
+        categorical: Sequence[str | int] = (), dates: Sequence[str | int] = (), dtype: str = "float32",
+        random_state: Any = None, checkpoint: str | os.PathLike[str] | None = None, n_jobs: int | None = None,
         verbose: bool = False,
-    ) -> None:
-        self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
-        self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
-        self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
-        self.weight_decay, self.cv = weight_decay, cv
-        self.neighbors, self.class_weight, self.standardize = neighbors, class_weight, standardize
-        self.guarantee, self.dtype = guarantee, dtype
-        self.ignore, self.categorical, self.dates = ignore, categorical, dates
-        self.random_state, self.checkpoint = random_state, checkpoint
-        self.n_jobs, self.verbose = n_jobs, verbose
+    ) -> None:  # fmt: skip
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     task: ClassVar = "classification"
     _explainable: ClassVar = ("probability", "log-odds")
@@ -197,15 +152,13 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         settings = Settings.checked(self.get_params(deep=False), CLASSIFICATION)
         rng = check.generator(settings.random_state)
         data = read_labels(self, X, y, sample_weight, groups, settings, rng)
-        require_two_classes(data)
-        self._fit(data, settings, rng, pool_classes, observer, eval_set, early_stopping_rounds)
+        self._fit(data, settings, rng, compute.pool_classes, observer, eval_set, early_stopping_rounds)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        inputs = self._inputs(X)
-        labels: NDArray[Any] = self.classes_[compute.probabilities(self.fitted_, inputs).argmax(1)]
-        return labels
+        best = compute.log_probabilities(self.fitted_, self._inputs(X)).argmax(1)
+        return self.classes_[best]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class, shape (n_rows, n_classes).
@@ -216,8 +169,9 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         hidden units.
         """
         limits, inputs = np.finfo(np.float64), self._inputs(X)
-        probability: Floats = compute.probabilities(self.fitted_, inputs)
-        return np.clip(probability, limits.tiny, 1 - limits.epsneg)
+        return np.clip(
+            np.exp(compute.log_probabilities(self.fitted_, inputs)), limits.tiny, 1 - limits.epsneg
+        )
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return log-probabilities, accurate even where a probability underflows."""
@@ -240,7 +194,12 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         too small for `level`.
         """
         require_level(level)
-        return compute.sets(self.fitted_, self._inputs(X), level)
+        if self.fitted_.guarantee is None:
+            raise ValueError(
+                f"no rows were set aside for sets of classes: fit with TGGMClassifier(guarantee={level:g})."
+            )
+        probability = np.exp(compute.log_probabilities(self.fitted_, self._inputs(X)))
+        return class_set(probability, self.fitted_.guarantee[0], level)
 
     def label_log_proba(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the log-probability of each row's label, shape (n_rows,)."""
@@ -252,11 +211,6 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         if isinstance(inputs, np.ndarray) and self.fitted_.train is not None:
             self._warn_beyond(self.fitted_.standardised(inputs))
         return inputs
-
-    def _set_fitted(self, fitted: Fitted) -> None:
-        super()._set_fitted(fitted)
-        assert fitted.classes is not None
-        self.classes_ = fitted.classes
 
     def _answers(self, X: Floats, of: str | float) -> Floats:
         log_p = compute.log_probabilities(self.fitted_, X)
@@ -271,8 +225,7 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     def _held_losses(self, Z: Floats, y: Any, members: list[int]) -> Floats:
         with precision(self.fitted_.dtype):
             log_p = compute.mixture_of(self.fitted_.model, Z, members).astype(np.float64)
-        losses: Floats = np.logaddexp.reduce(log_p, axis=1) - log_p[np.arange(len(Z)), y]
-        return losses
+        return compute.losses(log_p, y)
 
     def _scores(self, X: Any, y: ArrayLike) -> dict[str, float]:
         log_p = self.predict_log_proba(X)
@@ -286,5 +239,4 @@ def _pick_labels(log_p: Floats, y: ArrayLike, classes: NDArray[Any]) -> Floats:
     label = encoded_labels(y, classes)
     if len(label) != len(log_p):
         raise ValueError(f"`y` has {len(label)} labels, but `X` has {len(log_p)} rows.")
-    picked: Floats = log_p[np.arange(len(log_p)), label]
-    return picked
+    return log_p[np.arange(len(log_p)), label]

@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.data import Stream
-from tggm.estimators import _regression_predictions as compute
+from tggm.estimators import _fitted as compute
 from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import numbers_of, read_numbers, row_weights
-from tggm.estimators._fitted import guaranteed_interval, pool_regression, recalibrate_model
 from tggm.estimators._settings import REGRESSION, Settings
 from tggm.estimators._support import require_positive, require_support
 from tggm.models import Network
@@ -160,46 +159,18 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     """
 
     def __init__(
-        self,
-        hidden: Sequence[int] | int | str = "auto",
-        *,
-        features: str | None = "auto",
-        linear: bool | str = "auto",
-        network: Network | None = None,
-        n_members: int = 10,
-        optimizer: str = "auto",
-        learning_rate: float = 0.01,
-        batch_size: int | str = "auto",
-        max_epochs: int | str = "auto",
-        time_budget: float | None = None,
-        weight_decay: float | str = "auto",
-        cv: Any = 0.1,
-        standardize: bool | str = "robust",
-        target_transform: str | None = "auto",
-        calibrate: bool = True,
-        neighbors: bool | int | str = "auto",
-        gaussian_process: bool = True,
-        guarantee: float | None = None,
-        support: str | Sequence[float | None] | None = "auto",
-        ignore: Sequence[str | int] = (),
-        categorical: Sequence[str | int] = (),
-        dates: Sequence[str | int] = (),
-        dtype: str = "float32",
-        random_state: Any = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden, self.features, self.linear, self.network = hidden, features, linear, network
-        self.n_members, self.optimizer, self.learning_rate = n_members, optimizer, learning_rate
-        self.batch_size, self.max_epochs, self.time_budget = batch_size, max_epochs, time_budget
-        self.weight_decay, self.cv = weight_decay, cv
-        self.standardize, self.target_transform = standardize, target_transform
-        self.calibrate, self.neighbors, self.guarantee = calibrate, neighbors, guarantee
-        self.gaussian_process, self.support, self.dtype = gaussian_process, support, dtype
-        self.ignore, self.categorical, self.dates = ignore, categorical, dates
-        self.random_state, self.checkpoint = random_state, checkpoint
-        self.n_jobs, self.verbose = n_jobs, verbose
+        self, hidden: Sequence[int] | int | str = "auto", *, features: str | None = "auto",
+        linear: bool | str = "auto", network: Network | None = None, n_members: int = 10,
+        optimizer: str = "auto", learning_rate: float = 0.01, batch_size: int | str = "auto",
+        max_epochs: int | str = "auto", time_budget: float | None = None, weight_decay: float | str = "auto",
+        cv: Any = 0.1, standardize: bool | str = "robust", target_transform: str | None = "auto",
+        calibrate: bool = True, neighbors: bool | int | str = "auto", gaussian_process: bool = True,
+        guarantee: float | None = None, support: str | Sequence[float | None] | None = "auto",
+        ignore: Sequence[str | int] = (), categorical: Sequence[str | int] = (),
+        dates: Sequence[str | int] = (), dtype: str = "float32", random_state: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None, n_jobs: int | None = None, verbose: bool = False,
+    ) -> None:  # fmt: skip
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     task: ClassVar = "regression"
     _explainable: ClassVar = ("mean", "std")
@@ -263,7 +234,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         settings = Settings.checked(self.get_params(deep=False), REGRESSION)
         rng = check.generator(settings.random_state)
         data = read_numbers(self, X, y, sample_weight, censored, groups, settings, rng)
-        self._fit(data, settings, rng, pool_regression, observer, eval_set, early_stopping_rounds)
+        self._fit(data, settings, rng, compute.pool_regression, observer, eval_set, early_stopping_rounds)
         return self
 
     def recalibrate(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -288,7 +259,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         weight = row_weights(sample_weight, Z)
         kept = weight > 0
         count = check.neighbors(self.neighbors)
-        self.fitted_ = recalibrate_model(self.fitted_, Z[kept], Y[kept], weight[kept], count)
+        self.fitted_ = compute.recalibrate_model(self.fitted_, Z[kept], Y[kept], weight[kept], count)
         return self
 
     def predict(self, X: ArrayLike, return_std: bool | str = False) -> Floats | tuple[Floats, ...]:
@@ -348,7 +319,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         """
         if guarantee:
             require_level(level)
-            lower, upper = guaranteed_interval(self.fitted_, self._inputs(X), level)
+            lower, upper = compute.guaranteed_interval(self.fitted_, self._inputs(X), level)
         else:
             ends = [dist.interval(level) for dist in compute.marginals(self.fitted_, self._inputs(X))]
             lower, upper = (np.stack(end, axis=1) for end in zip(*ends, strict=True))

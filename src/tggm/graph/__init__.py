@@ -2,6 +2,6 @@
 
 from tggm.censored import Censored as Censored
 from tggm.graph.graph import Graph as Graph
-from tggm.graph.training import fit_graph as fit_graph
+from tggm.graph.graph import fit_graph as fit_graph
 
 __all__ = ["Censored", "Graph", "fit_graph"]

@@ -31,12 +31,9 @@ from numpy.typing import ArrayLike
 from tggm.arrays import Floats
 
 ROLES = {
-    "input": "input",
-    "latent": "latent ≥ 0",
-    "free": "latent, free",
-    "observed": "observed",
+    "input": "input", "latent": "latent ≥ 0", "free": "latent, free", "observed": "observed",
     "inequality": "observed sign",
-}
+}  # fmt: skip
 Parameters = dict[str, dict[str, Any]]  # "weights", "bias", "log_noise", "coupling": name -> array
 START = 0.3  # norm of randomly drawn contractions
 
@@ -56,7 +53,12 @@ class Tie:
     kind: ClassVar[str]  # key of its numbers in `Parameters`
     layout: ClassVar[str]  # of its weights, for messages
     sign: ClassVar[str]
-    ends: Any  # names of the two blocks
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Return the names of the two blocks, in the order of the fields."""
+        first, second = vars(self).values()
+        return first, second
 
     @property
     def name(self) -> str:
@@ -78,11 +80,6 @@ class Edge(Tie):
 
     kind, layout, sign = "weights", " (child by parent)", "->"
 
-    @property
-    def ends(self) -> tuple[str, str]:
-        """Return parent and child."""
-        return self.parent, self.child
-
 
 @dataclass(frozen=True)
 class Coupling(Tie):
@@ -92,11 +89,6 @@ class Coupling(Tie):
     second: str
 
     kind, layout, sign = "coupling", "", "--"
-
-    @property
-    def ends(self) -> tuple[str, str]:
-        """Return both blocks."""
-        return self.first, self.second
 
 
 @dataclass(frozen=True)

@@ -101,5 +101,4 @@ def _cycles(tg: TruncatedGaussian, term: _mean_field.Terms, start: Array, n_cycl
         theta = _mean_field.cyclic(tg.with_shift(tg.shift + term(mean).gradient), mean, jnp.int32(1))
         return unit_moments(theta, tg.precision.diagonal()[None, :], tg.walls())[0], theta
 
-    theta: Array = lax.fori_loop(jnp.int32(0), n_cycles, cycle, (start, tg.shift))[1]
-    return theta
+    return lax.fori_loop(jnp.int32(0), n_cycles, cycle, (start, tg.shift))[1]

@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array, lax
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
-from tggm.precision.protocol import is_concrete, rounding
+from tggm.precision import is_concrete, rounding
 from tggm.special import standard_moments, truncated_log_z, truncated_mean, truncated_var
 
 # Squared Newton decrement, by bytes per number, after which one more full step ends at rounding error.

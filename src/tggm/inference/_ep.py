@@ -25,9 +25,7 @@ from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.inference import _gpu_kernel
 from tggm.inference._common import log_normaliser, restore, unit_moments, warn_unconverged
-from tggm.precision import Layered
-from tggm.precision.layered import LayeredFactor
-from tggm.precision.protocol import rounding
+from tggm.precision import Layered, LayeredFactor, rounding
 from tggm.runtime import full_precision
 from tggm.special import kernels
 from tggm.special.box_kernels import high_cumulants
@@ -72,8 +70,7 @@ def ep(tg: TruncatedGaussian, *, max_iter: int = 100, tol: float | None = None) 
 def _ep(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> Moments:
     if _gpu_kernel.is_supported(tg):
         kernel = partial(_gpu_kernel.run, _gpu_kernel.ep_row, "estimate")
-        result: Moments = lax.platform_dependent(tg, max_iter, tol, cuda=kernel, default=_general_ep)
-        return result
+        return lax.platform_dependent(tg, max_iter, tol, cuda=kernel, default=_general_ep)
     return _general_ep(tg, max_iter, tol)
 
 

@@ -31,8 +31,7 @@ from jax.scipy.special import logsumexp
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference._common import full_limits, log_normaliser, restore, unit_moments
 from tggm.inference._fourier import Averages, Sum, averages, by_chunks, log_density
-from tggm.precision import Diagonal, LowRank
-from tggm.precision.protocol import is_concrete
+from tggm.precision import Diagonal, LowRank, is_concrete
 from tggm.runtime import full_precision
 from tggm.special import truncated_log_z
 
@@ -53,8 +52,7 @@ def exact(tg: TruncatedGaussian) -> Moments:
     _require_tractable(tg)
     if tg.shift.dtype != jnp.float64 and is_concrete(*jax.tree.leaves(tg)):
         with jax.enable_x64(True):
-            single: Moments = _cast(exact(_cast(tg, jnp.float64)), tg.shift.dtype)
-            return single
+            return _cast(exact(_cast(tg, jnp.float64)), tg.shift.dtype)
     rows, P = tg.rows(), tg.precision
     if isinstance(P, Diagonal) or P.size == 1:
         log_z, mean, var = _independent_moments(P.diagonal(), rows)

@@ -103,8 +103,7 @@ def saddle(sums: Sum, y: Array) -> Array:
 
     def unfinished(state: Any) -> Array:
         n, _, _, _, active = state
-        more: Array = (n < _MAX_ITER) & active.any()
-        return more
+        return (n < _MAX_ITER) & active.any()
 
     def step(state: Any) -> Any:
         n, lam, low, high, active = state
@@ -255,8 +254,7 @@ def log_density(sums: Sum, y: Array) -> Array:
         integral = total * contour.step / jnp.pi
         return contour.log_scale + jnp.log(jnp.maximum(integral, float(np.finfo(total.dtype).tiny)))
 
-    out: Array = by_chunks(compute, sums, y)
-    return out
+    return by_chunks(compute, sums, y)
 
 
 @log_density.defjvp

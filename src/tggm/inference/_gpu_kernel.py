@@ -16,8 +16,7 @@ from jax import Array, lax
 
 from tggm.gaussian import Moments, TruncatedGaussian
 from tggm.inference._common import STEP_TOLERANCE
-from tggm.precision import LowRank
-from tggm.precision.protocol import rounding
+from tggm.precision import LowRank, rounding
 from tggm.special.coefficients import FITS
 
 SQRT_2PI, LOG_ROOT_2PI = 2.5066283, 0.9189385

@@ -48,8 +48,7 @@ def linear_moments(
 
         return _last_units(means, W), jnp.einsum("ik,jbk->bij", W, _last_units(jax.vmap(column)(W), W))
 
-    result: tuple[Array, Array] = map_blocks(block, (tg.shift, start), BLOCK)
-    return result
+    return map_blocks(block, (tg.shift, start), BLOCK)
 
 
 @full_precision

@@ -41,8 +41,7 @@ from tggm.inference._common import (
     unit_moments,
     warn_unconverged,
 )
-from tggm.precision import Dense, Diagonal, LowRank, Precision
-from tggm.precision.protocol import rounding
+from tggm.precision import Dense, Diagonal, LowRank, Precision, rounding
 from tggm.runtime import full_precision
 
 SOLVERS = ("newton", "cyclic")
@@ -112,13 +111,11 @@ def newton_moments(tg: TruncatedGaussian, start: Array | None, max_iter: Array) 
     def general(tg: TruncatedGaussian, max_iter: Array) -> Moments:
         rows, m = tg.shift.shape
         small = isinstance(tg.precision, LowRank) and tg.limits is None and jax.default_backend() == "cpu"
-        result: Moments = map_blocks(block, (tg.shift, start), max(1, BLOCK // m) if small else rows)
-        return result
+        return map_blocks(block, (tg.shift, start), max(1, BLOCK // m) if small else rows)
 
     if start is None and _gpu_kernel.is_supported(tg):
         kernel = partial(_gpu_kernel.run, _gpu_kernel.mean_field_row, "bound")
-        result: Moments = lax.platform_dependent(tg, max_iter, cuda=kernel, default=general)
-        return result
+        return lax.platform_dependent(tg, max_iter, cuda=kernel, default=general)
     return general(tg, max_iter)
 
 

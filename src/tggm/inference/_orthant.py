@@ -51,7 +51,7 @@ from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference._common import full_limits, restore, warn_unconverged
-from tggm.precision.protocol import is_concrete
+from tggm.precision import is_concrete
 from tggm.runtime import full_precision
 from tggm.special import log_ndtr, log_ndtr_interval
 from tggm.special.box_kernels import box_moments
@@ -175,8 +175,7 @@ def _rows(given: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_
     points = jnp.full(len(tg), n * n_shifts, jnp.int32)
     found = restore(Moments(mean, var, log_volume + log_p, error <= tol, points, "estimate", error), given)
     dtype = given.shift.dtype
-    same: Moments = jax.tree.map(lambda a: a.astype(dtype) if a.dtype == jnp.float64 else a, found)
-    return same
+    return jax.tree.map(lambda a: a.astype(dtype) if a.dtype == jnp.float64 else a, found)
 
 
 def _average(box: SeparatedBox, n_sets: int, log_u: Array) -> tuple[Array, Array, Array]:

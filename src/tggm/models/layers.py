@@ -57,16 +57,7 @@ from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 
 from tggm import formulas
-from tggm.formulas import (
-    N_SUMS,
-    N_WAVES,
-    LayerMoments,
-    Triple,
-    gauss_hermite,
-    unit_averages,
-    unit_nodes,
-    weighted_sum,
-)
+from tggm.formulas import LayerMoments, Triple, gauss_hermite, unit_averages, unit_nodes, weighted_sum
 from tggm.models._many_outputs import LOG_2PI as LOG_2PI
 from tggm.models._many_outputs import many_outputs_log_density
 from tggm.special import log_ndtr, log_ndtr_interval
@@ -77,11 +68,9 @@ T = TypeVar("T")
 PARTS: dict[str, type[Any]] = {}  # by class name: model files contain the names of parts
 FREQUENCY = 0.3  # deviation of the frequencies at the start of training
 AMPLITUDE = 0.5  # of the weights of waves: their sums have unit variance
-TERMS = {"float32": 6, "float64": 11}  # of the series of a sine, accurate to rounding
 DENSE_UP_TO = 8192  # columns up to which sparse batches are made dense: faster than gathering rows of W0ᵀ
 MANY = 100  # classes above which `log_probit` adapts the length of its grid
 NODES_OF_MANY = 20
-N_NODES = 3  # of the quadrature over locations, in training and prediction
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -202,20 +191,20 @@ class Periodic(Bounded):
         """Return x̃, then the sums column by column, (rows, d + d N_SUMS)."""
         x = self.inputs(X)
         turns = x[:, :, None] * self.c[None] + self.phi[None]
-        waves = formulas.cos_turns(jnp, turns, TERMS[str(turns.dtype)])
+        waves = formulas.cos_turns(jnp, turns, formulas.COSINE_TERMS[str(turns.dtype)])
         sums = jnp.einsum("bdk,dik->bdi", waves, self.E)
         return jnp.concatenate([x, sums.reshape(len(x), -1)], axis=1)
 
     @classmethod
     def width(cls, n_inputs: int) -> int:
-        return n_inputs * (1 + N_SUMS)
+        return n_inputs * (1 + formulas.N_SUMS)
 
     @classmethod
     def draw(cls, rng: np.random.Generator, n_inputs: int) -> Self:
         """Draw frequencies N(0, 0.3²), uniform phases, and sums of unit variance."""
-        c = FREQUENCY * rng.standard_normal((n_inputs, N_WAVES))
-        phi = rng.random((n_inputs, N_WAVES))
-        E = AMPLITUDE * rng.standard_normal((n_inputs, N_SUMS, N_WAVES))
+        c = FREQUENCY * rng.standard_normal((n_inputs, formulas.N_WAVES))
+        phi = rng.random((n_inputs, formulas.N_WAVES))
+        E = AMPLITUDE * rng.standard_normal((n_inputs, formulas.N_SUMS, formulas.N_WAVES))
         return cls(c, phi, E)  # type: ignore[arg-type]  # NumPy until training
 
 
@@ -348,7 +337,7 @@ class Directed(Hidden):
     s0: Array  # ()
 
     def moments(self, psi: Any) -> Propagated:
-        return Propagated(propagate(self, psi, N_NODES), self.W)
+        return Propagated(propagate(self, psi, formulas.N_NODES), self.W)
 
     @classmethod
     def draw(cls, rng: np.random.Generator, W0: Any, b0: Any, s0: float, units: tuple[int, ...]) -> Hidden:
@@ -445,9 +434,9 @@ class Likelihood(ABC):
         """Return the log-density of each row."""
 
     @classmethod
-    @abstractmethod
     def draw(cls, output: Output) -> Self:
         """Return the likelihood at the start of training."""
+        return cls(output)  # type: ignore[call-arg]  # parts are dataclasses
 
 
 class Incomplete(NamedTuple):
@@ -576,7 +565,3 @@ class Probit(Likelihood):
         """Return the log-probability of each row's class, by the moments of z given x."""
         mean, std = self.scores(latent)
         return log_probit(mean, std, y, n_nodes=training_nodes(mean.shape[1]), n_steps=3)
-
-    @classmethod
-    def draw(cls, output: Output) -> Self:
-        return cls(output)

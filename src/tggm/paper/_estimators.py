@@ -14,7 +14,6 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -24,13 +23,12 @@ from tggm.data.standardise import Columns, require_moderate, standardisation
 from tggm.models import Model
 from tggm.paper._model import DEEP, ENGINES, Objective, draw_members, latent, subtract_unit_variance
 from tggm.predictive import GaussianMixture, JointPredictive, MultivariateGaussianMixture, ScalarPredictive
-from tggm.predictive.class_mixture import class_mixture
-from tggm.predictive.member_moments import pad_rows
+from tggm.predictive.member_moments import class_mixture, pad_rows
 from tggm.runtime import blas_lock, full_precision, precision
 from tggm.training import OPTIMISERS, SCHEDULES, Plan, Program, Rows, Trained, hyper_parameters, train
 from tggm.training.loop import Layout
-from tggm.training.progress import Printer
 from tggm.training.rows import Blocks, RowBlock, assign_folds, bucket, membership, model_inputs
+from tggm.training.train import Printer
 
 CAPACITY = 1024  # epochs of one compiled call at most; the length of a buffer
 MOST_SIGMA0 = {"float32": 1e15, "float64": 1e60}  # for which the squares of σ0 and 1/σ0 are finite
@@ -81,12 +79,10 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the objective of `method`; ValueError where the model does not support it."""
         method = settings.one_of("method", self.method, self.methods)
         found = Objective(
-            method,
-            settings.one_of("solver", self.solver, ("newton", "cyclic")),
-            settings.cycles(self.n_cycles),
-            settings.one_of("prior", self.prior, ("same", "posterior")),
+            method, settings.one_of("solver", self.solver, ("newton", "cyclic")),
+            settings.cycles(self.n_cycles), settings.one_of("prior", self.prior, ("same", "posterior")),
             settings.flag("factorised", getattr(self, "factorised", False)),
-        )
+        )  # fmt: skip
         several, deep = len(layers) > 1, settings.one_of("deep", self.deep, DEEP)
         wrong = {"undirected": ("moments",), "directed": tuple(ENGINES)}[deep]
         if several and method in wrong:
@@ -132,8 +128,7 @@ class _PaperEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fraction = fraction if settings.flag("early_stopping", self.early_stopping) else 0.0
         rate = settings.number("learning_rate", self.learning_rate, above=0)
         decay = settings.number("weight_decay", self.weight_decay, least=0)
-        state = check_random_state(self.random_state)
-        rng = np.random.default_rng(state.randint(np.iinfo(np.int32).max, size=4))
+        rng = settings.generator(self.random_state)
         model = draw_members(
             rng, members, X.shape[1], layers, n_outputs, self.deep,
             s0=settings.gauge(self.sigma0, MOST_SIGMA0[dtype]), noise=noise,
@@ -305,29 +300,21 @@ class PaperRegressor(RegressorMixin, _PaperEstimator):  # type: ignore[misc]  # 
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Floats | tuple[Floats, Floats]:
         """Return the mean of y given x, shaped like `y` in `fit`, and its standard deviation if asked for."""
-        dtype = np.dtype(self.dtype)
-        rows = self._standardise(X, dtype)
-        mean, var = predictions("variances", self.model_, rows, self._engine, dtype)
-        centre = self._reshape(mean.mean(0) * self._y.scale + self._y.shift)
-        if not return_std:
-            return centre
-        var = np.maximum(var, np.finfo(dtype).tiny)
-        return centre, self._reshape(np.sqrt(var.mean(0) + mean.var(0)) * self._y.scale)
+        dist, shape = self.predict_dist(X), (-1,) if self.vector_target_ else (-1, len(self._y.shift))
+        return (
+            (dist.mean().reshape(shape), dist.std().reshape(shape))
+            if return_std
+            else dist.mean().reshape(shape)
+        )
 
     def predict_dist(self, X: ArrayLike) -> ScalarPredictive | JointPredictive[Any]:
         """Return the predictive distribution of each row: Gaussians with the moments of y, one per member."""
-        rows, y = self._standardise(X, np.float64), self._y
+        rows, y = prepare(self._new_rows(X, dtype=np.float64), self._x, np.dtype(np.float64)), self._y
         model: Any = jax.tree.map(lambda a: np.asarray(a, np.float64), self.model_)
         mean, cov = predictions("moments", model, rows, self._engine, np.float64)
         if len(y.shift) > 1:
             return MultivariateGaussianMixture(mean, cov, loc=y.shift, scale=y.scale)
         return GaussianMixture(mean[:, :, 0], cov[:, :, 0, 0], loc=y.shift[0], scale=y.scale[0])
-
-    def _standardise(self, X: ArrayLike, dtype: Any) -> Any:
-        return prepare(self._new_rows(X, dtype=np.float64), self._x, np.dtype(dtype))
-
-    def _reshape(self, values: Floats) -> Floats:
-        return values[:, 0] if self.vector_target_ else values
 
 
 class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -412,7 +399,7 @@ class PaperClassifier(ClassifierMixin, _PaperEstimator):  # type: ignore[misc]  
         # only differences matter
         mean = np.maximum(mean - mean.max(-1, keepdims=True), -FAR * std.max(-1, keepdims=True))
         with precision(str(dtype)):
-            log_p = class_mixture(mean.astype(dtype), std.astype(dtype), log=True).astype(np.float64)
+            log_p = class_mixture(mean.astype(dtype), std.astype(dtype)).astype(np.float64)
         log_p = log_p - np.logaddexp.reduce(log_p, axis=1)[:, None]
         limits = np.finfo(np.float64)
         return np.clip(log_p, limits.min, -limits.epsneg)

@@ -22,7 +22,6 @@ Several layers (§4.2): u¹ = W0 x + b0, u^{l+1} = W^l h^l + b^l, and either
 p(y | x).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -32,16 +31,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from tggm import inference
 from tggm.gaussian import TruncatedGaussian
-from tggm.inference import (
-    Sum,
-    class_mean_field,
-    cyclic_moments,
-    linear_mean,
-    linear_moments,
-    log_density,
-    log_partition,
-)
 from tggm.models import Directed, Gaussian, Identity, Latent, Model, Network, Output, Probit, Shallow, part
 from tggm.models.layers import LOG_2PI, propagate, stack_parts, training_nodes
 from tggm.precision import Diagonal, Layered, LowRank
@@ -81,7 +72,7 @@ class Inferred(Latent):
     start: Array
 
     def covariance(self, W: Array) -> tuple[Array, Array]:
-        return linear_moments(self.gaussian, W, engine=self.engine, start=self.start)
+        return inference.linear_moments(self.gaussian, W, engine=self.engine, start=self.start)
 
 
 @part
@@ -131,7 +122,7 @@ def mean(model: Model, X: Any) -> Array:
     """Return E[W1 h + b1 | x], (rows, n), differentiable; for undirected layers by mean field."""
     hidden, output = model.hidden, model.likelihood.output
     if isinstance(hidden, UndirectedLayers):
-        return linear_mean(hidden.gaussian(X), output.W1, hidden.start(X)) + output.b1[None, :]
+        return inference.linear_mean(hidden.gaussian(X), output.W1, hidden.start(X)) + output.b1[None, :]
     return output.of(hidden.moments(X).variances(output.W1)[0])
 
 
@@ -201,7 +192,7 @@ class Objective:
         constant = 0.5 * (squares + log_noise[None, :] + LOG_2PI).sum(-1)
         value, means = self._log_z(posterior, start, cycles), None
         if start is not None and self.solver == "cyclic" and self.prior == "posterior":
-            means = cyclic_moments(lax.stop_gradient(posterior), start, cycles).mean
+            means = inference.cyclic_moments(lax.stop_gradient(posterior), start, cycles).mean
         return value - self._prior_log_z(prior, value, start, means, cycles) - constant
 
     @full_precision
@@ -214,8 +205,15 @@ class Objective:
         W1, b1, label = model.likelihood.output.W1, model.likelihood.output.b1, rows.y
         prior, start = hidden.gaussian(rows.X), hidden.start(rows.X)
         begin = lax.stop_gradient(hidden.moments(rows.X).covariance(W1)[0]) if start is None else start
-        value, means = class_mean_field(
-            hidden.gaussian(rows.X, W1), W1, b1, self._expansion(label), start=begin, solver=self.solver,
+
+        def expansion(eta: Array) -> Expansion:
+            """Expand the log-probability S_c(η) of the class, or its bound."""
+            if self.factorised:
+                return expand_factorised(eta, label, n_steps=6)
+            return expand_probit(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
+
+        value, means = inference.class_mean_field(
+            hidden.gaussian(rows.X, W1), W1, b1, expansion, start=begin, solver=self.solver,
             steps=jnp.int32(MAX_ITER) if self.solver == "newton" else cycles,
         )  # fmt: skip
         # Newton's solution does not depend on the start
@@ -223,7 +221,7 @@ class Objective:
         return value - self._prior_log_z(prior, value, start, means if near else None, cycles)
 
     def _log_z(self, tg: TruncatedGaussian, start: Array | None, cycles: Array) -> Array:
-        return log_partition(
+        return inference.log_partition(
             tg, engine=ENGINES[self.method], solver=self.solver, n_cycles=cycles, max_iter=MAX_ITER,
             start=start,
         )  # fmt: skip
@@ -236,12 +234,6 @@ class Objective:
             return self._log_z(prior, None, cycles)
         start = start if means is None else lax.stop_gradient(means)
         return self._log_z(compute_after(prior, after), start, cycles)
-
-    def _expansion(self, label: Array) -> Callable[[Array], Expansion]:
-        """Return the function η → S_c and its derivatives: log-probability of the class, or its bound."""
-        if self.factorised:
-            return lambda eta: expand_factorised(eta, label, n_steps=6)
-        return lambda eta: expand_probit(eta, label, n_nodes=training_nodes(eta.shape[1]), n_steps=3)
 
 
 def by_mean(model: Model, rows: Rows) -> Array:
@@ -261,7 +253,7 @@ def by_density(model: Any, rows: Rows) -> Array:
     alpha = (rows.X @ hidden.W0.T + hidden.b0[None, :]) / jnp.sqrt(hidden.gauge)
     coef = jnp.broadcast_to(jnp.sqrt(hidden.gauge) * likelihood.output.W1, alpha.shape)
     noise = jnp.broadcast_to(jnp.exp(likelihood.log_noise), alpha.shape[:1])
-    return log_density(Sum(alpha, coef, noise), rows.y[:, 0] - likelihood.output.b1[0])
+    return inference.log_density(inference.Sum(alpha, coef, noise), rows.y[:, 0] - likelihood.output.b1[0])
 
 
 @jax.jit

@@ -1,13 +1,4 @@
-"""Predictive distributions of y given x, and how the members of an ensemble are pooled into one.
-
-- `base`: `ScalarPredictive`, the base class of the distributions of one output;
-- `gaussian_mixture`, `student`: the distributions;
-- `observed`, `support`: distributions of targets with limits and steps;
-- `joint`: distributions of several outputs;
-- `calibration`: the pooling rule, fitted on held-out rows;
-- `conformal`: intervals with guaranteed coverage;
-- `member_moments`: means and variances of each member (needs JAX).
-"""
+"""Predictive distributions of y given x, and how the members of an ensemble are pooled into one."""
 
 from tggm.predictive.base import ScalarPredictive as ScalarPredictive
 from tggm.predictive.gaussian_mixture import GaussianMixture as GaussianMixture

@@ -88,8 +88,7 @@ class ScalarPredictive(ABC):
 
     def std(self) -> Floats:
         """Return the standard deviation, (N,)."""
-        std: Floats = self._scale * np.sqrt(self._moments[1])  # the square of a small scale may underflow
-        return std
+        return self._scale * np.sqrt(self._moments[1])  # the square of a small scale may underflow
 
     def logpdf(self, y: ArrayLike) -> Floats:
         """Compute the log-density; where it would overflow it is the most negative float."""
@@ -99,11 +98,8 @@ class ScalarPredictive(ABC):
         return (log - math.log(self._scale)).reshape(shape)
 
     def pdf(self, y: ArrayLike) -> Floats:
-        """Compute the density; with several values per row, to 1e-12 of its peak."""
-        rows, z, shape = self._pairs("y", y)
-        if len(shape) == 1:
-            return exponential(self.logpdf(y))
-        return (self._bulk(rows, z)[1] / self._scale).reshape(shape)
+        """Compute the density."""
+        return np.exp(self.logpdf(y))
 
     def logcdf(self, y: ArrayLike) -> Floats:
         """Compute log P(Y ≤ y)."""
@@ -126,13 +122,7 @@ class ScalarPredictive(ABC):
 
     def cdf(self, y: ArrayLike) -> Floats:
         """Compute P(Y ≤ y), with relative accuracy where it is small."""
-        rows, z, shape = self._pairs("y", y)
-        p = np.clip(self._bulk(rows, z)[0], 0.0, 1.0)
-        small = p < 1e-5
-        if small.any():
-            near = np.clip(z[small], -_LARGEST, _LARGEST)
-            p[small] = np.exp(self._log_tails(rows[small], near)[0])
-        return p.reshape(shape)
+        return np.minimum(np.exp(self.logcdf(y)), 1.0)
 
     def pit(self, y: ArrayLike) -> Floats:
         """Compute the probability integral transform, uniform on [0, 1] if y follows the distribution.
@@ -248,11 +238,6 @@ def described(dist: Any) -> str:
     pairs = [f"{m:.4g} ± {s:.2g}" for m, s in zip(mean, std, strict=True)]
     shown = ", ".join(pairs[:MENTIONED]) + ", ..." * (len(pairs) > MENTIONED)
     return f"{text}, average mean ± standard deviation: {shown}"
-
-
-def exponential(log: Floats) -> Floats:
-    """Compute the exponential, typed as an array."""
-    return np.exp(log)
 
 
 def log_between(low: tuple[Floats, Floats], high: tuple[Floats, Floats]) -> Floats:

@@ -135,8 +135,7 @@ class Calibration(NamedTuple):
 def _squares(heaviness: float) -> Floats:
     """Return the squared widths of the Gaussians of "scales"."""
     nu, middle = 1 / heaviness, np.cumsum(_MASSES) - 0.5 * _MASSES
-    squares: Floats = 0.5 * nu / gammaincinv(0.5 * nu, middle)
-    return squares
+    return 0.5 * nu / gammaincinv(0.5 * nu, middle)
 
 
 def checked_calibration(kind: Any, numbers: Any) -> Calibration:
@@ -226,8 +225,7 @@ class HeldOut(NamedTuple):
     def usable_mask(self) -> Bools:
         """Return the rows that have a weight and were held out."""
         good = self.held_out_mask.any(0) & (self.weight > 0) & np.isfinite(self.weight) & np.isfinite(self.y)
-        finite: Bools = good & (np.isfinite(self.mean) & np.isfinite(self.var) & (self.var > 0)).all(0)
-        return finite
+        return good & (np.isfinite(self.mean) & np.isfinite(self.var) & (self.var > 0)).all(0)
 
     def take(self, rows: Ints) -> "HeldOut":
         """Select rows."""
@@ -372,5 +370,4 @@ def _scatter_where(where: Bools, values: Floats) -> Floats:
     """Compute the unbiased variance over the selected members; 0 for fewer than two."""
     count = where.sum(0)
     mean = np.where(where, values, 0.0).sum(0) / np.maximum(count, 1)
-    scatter: Floats = np.where(where, (values - mean) ** 2, 0.0).sum(0) / np.maximum(count - 1, 1)
-    return scatter
+    return np.where(where, (values - mean) ** 2, 0.0).sum(0) / np.maximum(count - 1, 1)

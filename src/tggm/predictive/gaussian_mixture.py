@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from tggm import settings
 from tggm.arrays import Floats, Ints
-from tggm.predictive.base import ScalarPredictive, exponential
+from tggm.predictive.base import ScalarPredictive
 
 _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 _LARGEST_EXPONENT = 709.0  # of which the exponential is finite
@@ -61,8 +61,7 @@ class GaussianMixture(ScalarPredictive):
 
     def _mixed(self, log: Floats, rows: Ints | slice = slice(None)) -> Floats:
         """Average exponentials over members, in logarithms."""
-        mixed: Floats = logsumexp(log, axis=0, b=self._weight[:, rows])
-        return mixed
+        return logsumexp(log, axis=0, b=self._weight[:, rows])
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
         u, std = self._standard(rows, z)
@@ -76,13 +75,12 @@ class GaussianMixture(ScalarPredictive):
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, _ = self._standard(rows, z)
         cdf: Floats = (self._weight[:, rows] * ndtr(u)).sum(0)
-        return cdf, exponential(self._log_density(rows, z))
+        return cdf, np.exp(self._log_density(rows, z))
 
     def _quantiles(self, rows: Ints, q: Floats) -> Floats:
         if len(self._mean) > 1:
             return super()._quantiles(rows, q)
-        quantiles: Floats = self._mean[0, rows] + self._std[0, rows] * ndtri(q)
-        return quantiles
+        return self._mean[0, rows] + self._std[0, rows] * ndtri(q)
 
     def _bracket(self, rows: Ints, p: Floats) -> tuple[Floats, Floats]:
         each: Floats = self._mean[:, rows] + self._std[:, rows] * ndtri(p)
@@ -101,8 +99,7 @@ class GaussianMixture(ScalarPredictive):
         member = (rng.random((size, len(self))) > below).sum(0)
         row = np.arange(len(self))[None, :]
         noise = rng.standard_normal((size, len(self)))
-        draws: Floats = self._mean[member, row] + self._std[member, row] * noise
-        return draws
+        return self._mean[member, row] + self._std[member, row] * noise
 
 
 class LognormalMixture(ScalarPredictive):
@@ -134,7 +131,7 @@ class LognormalMixture(ScalarPredictive):
         return self._log._log_tails(rows, to_log(y))
 
     def _bulk(self, rows: Ints, y: Floats) -> tuple[Floats, Floats]:
-        return self._log._bulk(rows, to_log(y))[0], exponential(self._log_density(rows, y))
+        return self._log._bulk(rows, to_log(y))[0], np.exp(self._log_density(rows, y))
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
@@ -211,5 +208,4 @@ def from_log(z: Floats) -> Floats:
 def mean_absolute(mean: Floats, std: Floats) -> Floats:
     """Compute E|X| for X ~ N(mean, std²)."""
     u = mean / std
-    value: Floats = std * (u * (2 * ndtr(u) - 1) + 2 * np.exp(-0.5 * u * u - _HALF_LOG_2PI))
-    return value
+    return std * (u * (2 * ndtr(u) - 1) + 2 * np.exp(-0.5 * u * u - _HALF_LOG_2PI))

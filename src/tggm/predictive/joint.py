@@ -25,7 +25,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp, ndtr, ndtri_exp
 
 from tggm.arrays import Floats
-from tggm.predictive.base import ScalarPredictive, Seed, checked_size, described, exponential, generator
+from tggm.predictive.base import ScalarPredictive, Seed, checked_size, described, generator
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.gaussian_mixture import GaussianMixture, mixtures
 
@@ -96,7 +96,7 @@ class JointPredictive(ABC, Generic[Marginal]):
 
     def pdf(self, y: ArrayLike) -> Floats:
         """Compute the joint density at one point per row."""
-        return exponential(self.logpdf(y))
+        return np.exp(self.logpdf(y))
 
     def cdf(self, y: ArrayLike) -> Floats:
         """Compute the marginal probabilities P(Y_j ≤ y_j), (N, n) for y of shape (N, n)."""
@@ -133,10 +133,6 @@ class JointPredictive(ABC, Generic[Marginal]):
     def _pairs(self, values: Floats) -> list[tuple[Marginal, Floats]]:
         return list(zip(self._parts, values.T, strict=True))
 
-    def _scaled(self, covariance: Floats) -> Floats:
-        """Convert a covariance of z to one of y."""
-        return covariance * self._scale[None, :, None] * self._scale[None, None, :]
-
 
 class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
     """Y = loc + scale · Z, where Z is a mixture of N(mean_k, cov_k), row by row.
@@ -159,20 +155,19 @@ class MultivariateGaussianMixture(JointPredictive[GaussianMixture]):
 
     def cov(self) -> Floats:
         away = self._mean - self._mean.mean(0, keepdims=True)
-        return self._scaled(self._cov.mean(0) + np.einsum("kni,knj->nij", away, away) / len(away))
+        found = self._cov.mean(0) + np.einsum("kni,knj->nij", away, away) / len(away)
+        return found * self._scale[None, :, None] * self._scale[None, None, :]
 
     def _log_density_of(self, z: Floats) -> Floats:
         members = log_densities(z[None] - self._mean, self._root)
-        mixed: Floats = logsumexp(members, axis=0, b=np.full((len(members), 1), 1 / len(members)))
-        return mixed
+        return logsumexp(members, axis=0, b=np.full((len(members), 1), 1 / len(members)))
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         rows = np.arange(len(self))
         k = rng.integers(len(self._mean), size=(size, len(rows)))
         noise = rng.standard_normal((size, len(rows), self.n_outputs))
         white = np.einsum("snij,snj->sni", self._root[k, rows[None, :]], noise)
-        draws: Floats = self._mean[k, rows[None, :]] + white
-        return draws
+        return self._mean[k, rows[None, :]] + white
 
 
 class CopulaPredictive(JointPredictive[ScalarPredictive]):
@@ -242,8 +237,7 @@ def _normal(marginal: ScalarPredictive, y: Floats) -> Floats:
     """Compute Φ⁻¹(F(y)) from the smaller tail."""
     low, high = marginal.logcdf(y), marginal.logsf(y)
     smaller = ndtri_exp(np.minimum(low, high))
-    normal: Floats = np.where(low < high, smaller, -smaller)
-    return normal
+    return np.where(low < high, smaller, -smaller)
 
 
 def factors(covariance: Floats) -> Floats:
@@ -265,5 +259,4 @@ def log_densities(errors: Floats, roots: Floats) -> Floats:
     """Compute log N(error | 0, root rootᵀ), finite; errors (..., n) and roots (..., n, n)."""
     white = solve_triangular(roots, np.clip(errors, -_LARGEST, _LARGEST)[..., None], lower=True)[..., 0]
     log_det = np.log(np.diagonal(roots, axis1=-2, axis2=-1)).sum(-1)
-    found: Floats = -0.5 * ((white**2).sum(-1) + errors.shape[-1] * _LOG_2PI) - log_det
-    return found
+    return -0.5 * ((white**2).sum(-1) + errors.shape[-1] * _LOG_2PI) - log_det

@@ -43,20 +43,14 @@ def fill_unknown(Z: Floats, rows: Floats | None) -> tuple[Floats, Ints | None]:
     return full, starts
 
 
-def averages(values: Floats, starts: Ints | None) -> Floats:
-    """Return the mean over the draws of each row, along the first axis."""
+def averages(values: Floats, starts: Ints | None, *, log: bool = False) -> Floats:
+    """Return the mean over the draws of each row, along the first axis; or log E exp of `values`."""
     if starts is None:
         return values
     count = np.diff(starts).reshape(-1, *(1,) * (values.ndim - 1))
+    if log:
+        return np.logaddexp.reduceat(values, starts[:-1], axis=0) - np.log(count)
     return np.add.reduceat(values, starts[:-1], axis=0) / count
-
-
-def log_averages(values: Floats, starts: Ints | None) -> Floats:
-    """Return the logarithm of the mean of exponentials over the draws of each row, along the first axis."""
-    if starts is None:
-        return values
-    count = np.diff(starts).reshape(-1, *(1,) * (values.ndim - 1))
-    return np.logaddexp.reduceat(values, starts[:-1], axis=0) - np.log(count)
 
 
 def _components(starts: Ints, rows: Ints) -> tuple[Ints, Ints, Ints]:
@@ -91,12 +85,12 @@ class Marginal(ScalarPredictive):
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
         component, each, offsets = self._at(rows, z)
-        return log_averages(self._inner._log_density(component, each), offsets)
+        return averages(self._inner._log_density(component, each), offsets, log=True)
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         component, each, offsets = self._at(rows, z)
         tails = self._inner._log_tails(component, each)
-        low, high = (np.minimum(log_averages(a, offsets), 0.0) for a in tails)
+        low, high = (np.minimum(averages(a, offsets, log=True), 0.0) for a in tails)
         return low, high
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
@@ -134,8 +128,7 @@ class Marginal(ScalarPredictive):
         mean, std = self._moments[0][rows], np.sqrt(self._moments[1][rows])
         z = mean[:, None] + std[:, None] * np.sinh(x)
         F = np.clip(self._bulk(np.repeat(rows, _NODES), z.ravel())[0].reshape(z.shape), 0.0, 1.0)
-        found: Floats = 2 * std * (F * (1 - F) * np.cosh(x)).sum(1) * (x[1] - x[0])
-        return found
+        return 2 * std * (F * (1 - F) * np.cosh(x)).sum(1) * (x[1] - x[0])
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         count = np.diff(self._starts)
@@ -158,7 +151,7 @@ class MarginalJoint(JointPredictive[Any]):
 
     def _log_density_of(self, z: Floats) -> Floats:
         each = np.repeat(z, np.diff(self._starts), axis=0)
-        return log_averages(self._inner._log_density_of(each), self._starts)
+        return averages(self._inner._log_density_of(each), self._starts, log=True)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         rows = np.arange(len(self))

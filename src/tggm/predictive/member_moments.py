@@ -1,4 +1,4 @@
-"""Compute means and variances of the outputs under each member, in blocks of rows.
+"""Compute means and variances of the outputs under each member, in blocks of rows, and mix classes.
 
 A block is small enough for its arrays to stay in the cache of a core; larger arrays would be allocated for
 every block, which takes as long as the arithmetic. Each block is computed by one core, several in parallel.
@@ -7,6 +7,7 @@ NumPy computes few rows (`numpy_network`): compiling a program takes about a sec
 0.1 s. JAX computes more rows, each in a fifth of the time.
 """
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,15 +17,17 @@ from weakref import WeakKeyDictionary, ref
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
+from jax.scipy.special import logsumexp
 from numpy.typing import NDArray
 
 from tggm.arrays import Floats
 from tggm.models import Bounded, Directed, Gaussian, Identity, Incomplete, Model, Periodic, Probit, Shallow
 from tggm.predictive.calibration import HeldOut
 from tggm.predictive.joint import MultivariateGaussianMixture
-from tggm.predictive.numpy_network import Network, Outputs
+from tggm.predictive.numpy_network import Network, Outputs, class_log_mixture, nodes_needed
 from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock, precision
+from tggm.special.probit import log_probit
 from tggm.training.rows import RowBlock, bucket
 from tggm.training.train import cpu_cores, n_cores
 
@@ -36,6 +39,8 @@ LAYER_ROWS = 128  # rows of a block of `means_and_layer`
 ON_DEVICE = 16  # factor of both sizes on an accelerator, where each call is expensive
 MOST_NUMPY, MOST_PRODUCTS = 1000, 2**20  # rows, and rows × members × weights of outputs, computed by NumPy
 NUMPY_ROWS = 64  # of a block
+NODES = (24, 64, 192)  # grid sizes; each row uses the smallest that suffices
+CHUNKS = (64, 256, 1024)  # rows with longer grids computed at once: few sizes, because each is compiled
 PARTS = (Identity, Bounded, Periodic), (Shallow, Directed), (Gaussian, Probit)  # that NumPy computes
 
 T = TypeVar("T")
@@ -54,7 +59,7 @@ def numpy_network(members: Model, X: Any) -> Network | None:
         return None
     if (found := _NETWORKS.get(members)) is None:
         arrays = {name: np.asarray(a) for name, a in members.arrays().items()}
-        found = Network(**Network.parts(arrays, type(members.features).__name__))
+        found = Network.of(arrays, type(members.features).__name__)
         _NETWORKS[members] = found
     return found
 
@@ -213,7 +218,11 @@ def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[
     if (network := numpy_network(members, X)) is not None:
         if method != "variances":
             return list(network.layer(_outputs(network, X)))
-        mean, var, last = outputs_by_blocks(network, X, partial(_all_moments, network), variances=True)
+
+        def moments(outputs: Outputs) -> tuple[NDArray[Any], ...]:
+            return *network.variances(outputs), outputs.last
+
+        mean, var, last = outputs_by_blocks(network, X, moments, variances=True)
         global _recent
         _recent = ref(network), X.copy(), Outputs(np, mean, [], last)
         return [mean, var]
@@ -227,10 +236,6 @@ def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[
         blocks = over_blocks(one, len(X), size)
     joined = [np.concatenate(parts, axis=1)[:, : len(X)] for parts in zip(*blocks, strict=True)]
     return [a.astype(np.float64) for a in joined]
-
-
-def _all_moments(network: Network, outputs: Outputs) -> tuple[NDArray[Any], ...]:
-    return *network.variances(outputs), outputs.last
 
 
 def _outputs(network: Network, X: NDArray[Any]) -> Outputs:
@@ -252,8 +257,7 @@ def last_layers(members: Model, X: Any) -> NDArray[Any]:
 def places(members: Model, X: Any, projection: Floats) -> Floats:
     """Return Σ_k (last layer of member k) · projection_k, (rows, ·); see `predictive.neighbors`."""
     if (network := numpy_network(members, X)) is not None:
-        found: NDArray[Any] = _outputs(network, X).places(projection)
-        return found
+        return _outputs(network, X).places(projection)
     count = jax.tree.leaves(X)[0].shape[-2]
     size = block_size(members, count)
     rows = padded_to(count, size)
@@ -300,8 +304,7 @@ def _moments(method: str, members: Model, X: Array) -> tuple[Array, ...]:
             W1 = likelihood.output.W1
             h, _ = latent.variances(W1)
             return likelihood.output.of(h), h * jnp.sqrt((W1**2).sum(0))[None, :]
-        both: tuple[Array, Array] = getattr(likelihood, "variances" if method == "means" else method)(latent)
-        return both
+        return getattr(likelihood, "variances" if method == "means" else method)(latent)
 
     with jax.default_matmul_precision("highest"):
         found: tuple[Array, ...] = jax.vmap(moments)(members)
@@ -325,3 +328,34 @@ def member_places(members: Model, X: Any, projection: Any, per_member: bool = Fa
     with jax.default_matmul_precision("highest"):
         found: Array = jnp.einsum("knm,kmr->nr", last, projection.astype(last.dtype))
     return found
+
+
+# ---- classes ----
+
+
+def class_mixture(mean: NDArray[Any], std: NDArray[Any]) -> NDArray[Any]:
+    """Return log-probabilities of classes, (rows, n).
+
+    `mean` and `std`, (members, rows, n), are moments of the scores; the class is that of the largest of
+    independent normal scores.
+    """
+    result = np.asarray(_mixture(mean, std, NODES[0])).copy()
+    kind = np.searchsorted(NODES, nodes_needed(mean, std).max(0))
+    for k in range(1, kind.max(initial=0) + 1):
+        (chosen,) = np.nonzero(kind == k)
+        size = next((size for size in CHUNKS if size >= len(chosen)), CHUNKS[-1])
+        for begin in range(0, len(chosen), size):
+            part = np.resize(chosen[begin : begin + size], size)  # the last part repeats its rows
+            result[part] = np.asarray(_mixture(mean[:, part], std[:, part], (*NODES, None)[k]))
+    return result
+
+
+@partial(jax.jit, static_argnames="n_nodes")
+def _mixture(mean: Array, std: Array, n_nodes: int | None) -> Array:
+    """Compute the mixture on one grid per row or, for scores far apart, on one grid for each class."""
+    if n_nodes is not None:
+        return class_log_mixture(jnp, mean, std, n_nodes)
+    label = jnp.zeros(mean.shape[1], jnp.int32)
+    one = jax.vmap(log_probit, (0, 0, None))
+    log_p = lax.map(lambda c: one(mean, std, label + c), jnp.arange(mean.shape[2], dtype=jnp.int32))
+    return jnp.moveaxis(logsumexp(log_p, axis=1), 0, 1) - math.log(len(mean))

@@ -58,8 +58,7 @@ _NEAR = 0.01  # of the squared radius, added to squared distances
 def shares(xp: Any, square: Any, weight: Any, radius: float, share: float) -> Any:
     """Return the probabilities of neighbours at these squared distances, for arrays of any namespace."""
     kappa = weight * radius**2 / (square + _NEAR * radius**2)
-    found: Any = share * kappa / (1 + xp.sum(kappa, axis=1, keepdims=True))
-    return found
+    return share * kappa / (1 + xp.sum(kappa, axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,7 @@ class Rule:
 
     def weights(self, distance: Floats, weight: Floats | float = 1.0) -> Floats:
         """Return the probability of each of the nearest `count` neighbours, (N, k)."""
-        found: Floats = shares(np, distance**2, weight, self.radius, self.share)
-        return found
+        return shares(np, distance**2, weight, self.radius, self.share)
 
 
 @dataclass(frozen=True)
@@ -96,13 +94,12 @@ class Near:
         weight = self.weight.T / share
         return add_kernels(law, GaussianMixture(centre, std**2, weight=weight, loc=loc, scale=scale), share)
 
-    def mix_classes(self, p: Any, *, log: bool) -> Floats:
-        """Mix the neighbours' classes into probabilities, (N, n), or into their logarithms."""
-        votes, rest = np.zeros(p.shape), 1 - self.weight.sum(1, keepdims=True)
+    def mix_classes(self, log_p: Any) -> Floats:
+        """Mix the neighbours' classes into log-probabilities, (N, n)."""
+        votes, rest = np.zeros(log_p.shape), 1 - self.weight.sum(1, keepdims=True)
         np.add.at(votes, (np.arange(len(votes))[:, None], self.value), self.weight)
         with np.errstate(divide="ignore"):
-            mixed: Floats = np.logaddexp(np.log(rest) + p, np.log(votes)) if log else rest * p + votes
-        return mixed
+            return np.logaddexp(np.log(rest) + log_p, np.log(votes))
 
 
 class KernelMixture(ScalarPredictive):
@@ -128,8 +125,7 @@ class KernelMixture(ScalarPredictive):
 
     def _mixed(self, law: Floats, kernels: Floats, rows: Ints | slice = slice(None)) -> Floats:
         share = self._share[rows]
-        mixed: Floats = (1 - share) * law + share * kernels
-        return mixed
+        return (1 - share) * law + share * kernels
 
     def _log_mixed(self, law: Floats, kernels: Floats, rows: Ints) -> Floats:
         with np.errstate(divide="ignore"):
@@ -175,8 +171,7 @@ def distances_to(law: ScalarPredictive, rows: Ints, mean: Floats, std: Floats, n
     places, masses = gauss_hermite(nodes)
     points = mean[..., None] + std[..., None] * np.array(places)
     each = np.broadcast_to(rows[..., None], points.shape).ravel()
-    found: Floats = law._distances(each, points.ravel())[0].reshape(points.shape) @ np.array(masses)
-    return found
+    return law._distances(each, points.ravel())[0].reshape(points.shape) @ np.array(masses)
 
 
 def add_kernels(law: ScalarPredictive, kernels: GaussianMixture, share: Floats) -> ScalarPredictive:
@@ -392,8 +387,7 @@ def crps_losses(law: ScalarPredictive, y: Floats, centre: Floats, std: Floats) -
         k, rest = v.shape[1], 1 - v.sum(1)
         pairs = (v[:, None] @ kernels_apart[:, :k, :k] @ v[:, :, None])[:, 0, 0]
         linear = (v * (kernel_to_y[:, :k] - rest[:, None] * across[:, :k])).sum(1)
-        found: Floats = rest * to_y + linear - 0.5 * (rest**2 * apart + pairs)
-        return found
+        return rest * to_y + linear - 0.5 * (rest**2 * apart + pairs)
 
     return losses
 
@@ -404,7 +398,6 @@ def class_losses(log_p: Floats, label: Ints, classes: Ints) -> Losses:
 
     def losses(v: Floats) -> Floats:
         mixed = (1 - v.sum(1)) * p + (v * right[:, : v.shape[1]]).sum(1)
-        found: Floats = -np.log(np.maximum(mixed, np.finfo(float).tiny))
-        return found
+        return -np.log(np.maximum(mixed, np.finfo(float).tiny))
 
     return losses

@@ -104,8 +104,7 @@ class Doubt:
         smooth, linear, _ = np.exp(2 * self._u[d:])
         A, B = (a * (5**0.5 * np.exp(-self._u[:d])) for a in (X, self._rows))
         r = np.sqrt(np.maximum((A**2).sum(1)[:, None] + (B**2).sum(1) - 2 * (A @ B.T), 0.0))
-        K: Floats = smooth * (1 + r + r * r / 3) * np.exp(-r) + linear / d * (X @ self._rows.T) + 1
-        return K
+        return smooth * (1 + r + r * r / 3) * np.exp(-r) + linear / d * (X @ self._rows.T) + 1
 
 
 class Beyond(NamedTuple):
@@ -191,8 +190,7 @@ class Neighbourhood:
         mean, at_edge = found[:, :2].mean(0)
         missed = at_edge + s[0] * e + growing - mean
         parts = (bent * s[0] * e) ** 2 + (MISSED * missed) ** 2 + (DOUBT * doubt * e) ** 2
-        variance: Floats = parts * self.relevance(column) ** 2
-        return variance
+        return parts * self.relevance(column) ** 2
 
     def _distance(self, Z: Floats) -> Floats:
         """Return the mean distance to the nearest training rows in the last layer; 0 for too few rows."""
@@ -238,8 +236,7 @@ def nearest(A: Floats, B: Floats, skipped: int) -> Floats:
     square = (A**2).sum(1)[:, None] + (B**2).sum(1)[None] - 2 * (A @ B.T)
     ends = max(skipped - 1, 0), NEIGHBOURS + skipped - 1
     chosen = np.partition(square, ends, axis=1)[:, skipped : NEIGHBOURS + skipped]
-    distance: Floats = np.sqrt(np.maximum(chosen, 0.0)).mean(1)
-    return distance
+    return np.sqrt(np.maximum(chosen, 0.0)).mean(1)
 
 
 def added_variance(
@@ -253,11 +250,9 @@ def added_variance(
         return np.zeros((len(Z), outputs))
     f = np.array([pool.factors[0] for pool in pools])
     added = around.variance(Z, outputs)
-    found: Floats = added / (1 + added / most) / f**2
-    return found
+    return added / (1 + added / most) / f**2
 
 
 def _joined(latent: Floats) -> Floats:
     """Join the units of all members, (N, K m), so that squared distances are means over members."""
-    joined: Floats = np.moveaxis(latent, 0, 1).reshape(latent.shape[1], -1) / np.sqrt(len(latent))
-    return joined
+    return np.moveaxis(latent, 0, 1).reshape(latent.shape[1], -1) / np.sqrt(len(latent))

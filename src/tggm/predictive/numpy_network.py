@@ -18,10 +18,9 @@ from tggm.special.coefficients import FITS
 Array = Any  # of the namespace
 SQRT_2PI = 2.5066282746310002
 FAR = 1e8  # beyond it g and ω² equal their limits
-N_NODES = 3  # of the quadrature over locations, as in training
-COSINE_TERMS = {"float32": 6, "float64": 11}  # of the series, accurate to rounding
-REACH = 6.5  # standard deviations at which a normal density is negligible in double precision
-SPACING = 0.4  # of the nodes of class probabilities, in units of the smallest deviation of a row
+# standard deviations at which a normal density is negligible, and the spacing of nodes in units of the
+# smallest deviation of a row: class probabilities above e^-50 have a relative error below 1e-6
+REACH, SPACING = {"float32": 5.0, "float64": 6.5}, {"float32": 0.6, "float64": 0.4}
 MIN_NODES, MAX_NODES = 24, 2000
 BOUNDED = {"Identity": False, "Bounded": True, "Periodic": True}  # by the class of a model file
 
@@ -95,22 +94,18 @@ class Network:
     noise: Floats | None  # (K, n), of a regressor
 
     @classmethod
-    def parts(cls, arrays: Mapping[str, Any], features: str) -> dict[str, Any]:
-        """Return the fields from the arrays of a `Model`, by their names there."""
+    def of(cls, arrays: Mapping[str, Any], features: str) -> "Network":
+        """Return the network with the arrays of a `Model`, by their names there."""
         depth = sum(name.startswith("hidden.W.") for name in arrays)
         noise = arrays.get("likelihood.log_noise")
-        waves = [arrays[name] for name in ("features.c", "features.phi", "features.E") if name in arrays]
-        return {
-            "bounded": BOUNDED[features],
-            "waves": tuple(waves) or None,
-            "W": (arrays["hidden.W0"], *(arrays[f"hidden.W.{i}"] for i in range(depth))),
-            "b": (arrays["hidden.b0"], *(arrays[f"hidden.b.{i}"] for i in range(depth))),
-            "s0": arrays["hidden.s0"],
-            "W1": arrays["likelihood.output.W1"],
-            "b1": arrays["likelihood.output.b1"],
-            "A": arrays.get("likelihood.output.A"),
-            "noise": None if noise is None else np.exp(noise),
-        }
+        waves: Any = tuple(arrays[f"features.{x}"] for x in ("c", "phi", "E") if f"features.{x}" in arrays)
+        return cls(
+            BOUNDED[features], waves or None,
+            (arrays["hidden.W0"], *(arrays[f"hidden.W.{i}"] for i in range(depth))),
+            (arrays["hidden.b0"], *(arrays[f"hidden.b.{i}"] for i in range(depth))), arrays["hidden.s0"],
+            arrays["likelihood.output.W1"], arrays["likelihood.output.b1"],
+            arrays.get("likelihood.output.A"), None if noise is None else np.exp(noise),
+        )  # fmt: skip
 
     def outputs(self, xp: Any, Z: Array, *, variances: bool = True) -> "Outputs":
         """Return the moments of the linear outputs for standardised inputs, (rows, d).
@@ -128,7 +123,7 @@ class Network:
         x = formulas.bounded(xp, Z) if self.bounded else Z
         s0 = xp.asarray(self.s0[:, None, None])
         moments = partial(unit_moments, xp)
-        places, weights = formulas.gauss_hermite(N_NODES)
+        places, weights = formulas.gauss_hermite(formulas.N_NODES)
         g, omega2 = moments(self._locations(xp, x) / xp.sqrt(s0))
         layers = [formulas.LayerMoments(g * xp.sqrt(s0), omega2 * s0, xp.ones_like(g), omega2 * s0)]
         for W, b in zip(self.W[1:], self.b[1:], strict=True):
@@ -163,7 +158,7 @@ class Network:
             return location
         c, phi, _ = self.waves
         turns = x[..., None] * c[:, None] + phi[:, None]
-        waves = formulas.cos_turns(xp, turns, COSINE_TERMS[_dtype(turns)])
+        waves = formulas.cos_turns(xp, turns, formulas.COSINE_TERMS[_dtype(turns)])
         return location + xp.reshape(waves, (len(W), -1, self._of_waves.shape[1])) @ self._of_waves
 
     @cached_property
@@ -219,18 +214,33 @@ def class_log_mixture(xp: Any, mean: Array, std: Array, n_nodes: int) -> Array:
         margin = (mean[..., 0:1] - mean[..., 1:2]) / xp.sqrt(xp.sum(std**2, axis=-1, keepdims=True))
         log_p = log_ndtr(xp, xp.concat([margin, -margin], axis=-1))
     else:
-        low, high = formulas.class_reach(xp, mean, std, REACH)
-        lead = xp.max(mean - REACH * std, axis=-1)
-        nearest = high - xp.min(std, axis=-1) * (n_nodes * SPACING)
-        ends = xp.maximum(low, xp.minimum(lead, nearest)), high
-        x = formulas.class_grid(xp, mean, std, ends, n_nodes)
-        log_p = formulas.class_log_probabilities(xp, partial(log_ndtr, xp), x, std)
+        reach, spacing = REACH[_dtype(mean)], SPACING[_dtype(mean)]
+        low, high = formulas.class_reach(xp, mean, std, reach)
+        lead = xp.max(mean - reach * std, axis=-1)
+        nearest = high - xp.min(std, axis=-1) * (n_nodes * spacing)
+        low = xp.maximum(low, xp.minimum(lead, nearest))
+        step = (high - low)[..., None] / (n_nodes - 1)
+        t: Array = low[..., None] + step * xp.arange(n_nodes, dtype=mean.dtype)[None, None, :]
+        x = (t[..., None, :] - mean[..., :, None]) / std[..., :, None]  # one grid for all classes of a row
+        log_cdf = log_ndtr(xp, x)
+        log_pdf = -0.5 * x * x - (xp.log(std) + formulas.LOG_ROOT_2PI)[..., :, None]
+        others = xp.sum(log_cdf, axis=-2, keepdims=True) - log_cdf
+        log_p = formulas.log_sum(xp, others + log_pdf)[..., 0]
+        log_p = log_p - formulas.log_sum(xp, log_p)
     mixed = formulas.log_sum(xp, log_p, 0)[0, ...]
     return mixed - formulas.log_sum(xp, mixed)
 
 
-def nodes_needed(mean: Array, std: Array) -> int:
-    """Return the number of nodes that is sufficient for the class probabilities of these rows."""
-    low, high = formulas.class_reach(np, mean, std, REACH)
-    length = float(((high - low) / std.min(-1)).max(initial=0.0))
-    return int(np.clip(np.ceil(length / SPACING), MIN_NODES, MAX_NODES))
+def nodes_needed(mean: Array, std: Array) -> Array:
+    """Return the number of nodes that is sufficient for each member and row, (K, rows); 1 for two classes."""
+    if mean.shape[-1] == 2:
+        return np.ones(mean.shape[:-1])
+    with np.errstate(all="ignore"):  # scores that are not finite
+        low, high = formulas.class_reach(np, mean, std, REACH[_dtype(mean)])
+        return np.ceil((high - low) / std.min(-1) / SPACING[_dtype(mean)])
+
+
+def class_log_probabilities(mean: Floats, std: Floats) -> Floats:
+    """Return `class_log_mixture` of NumPy arrays, on one grid that is sufficient for these rows."""
+    needed = nodes_needed(mean, std).max(initial=0.0)
+    return class_log_mixture(np, mean, std, int(np.clip(needed, MIN_NODES, MAX_NODES)))

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.special import roots_legendre
 
 from tggm.arrays import Floats, Ints
-from tggm.predictive.base import ScalarPredictive, exponential, log_between
+from tggm.predictive.base import ScalarPredictive, log_between
 from tggm.predictive.support import ON_LATTICE, Support
 
 TERMS = 64  # of lattice sums on each side of the median
@@ -85,8 +85,7 @@ class Observed(ScalarPredictive):
 
     def _standard(self, t: Floats) -> Floats:
         loc, scale = self._latent.units
-        z: Floats = np.clip((t - loc) / scale, -1e120, 1e120)
-        return z
+        return np.clip((t - loc) / scale, -1e120, 1e120)
 
     def _latent_cdf(self, rows: Ints, t: Floats) -> Floats:
         return np.clip(self._latent._bulk(rows, self._standard(t))[0], 0.0, 1.0)
@@ -115,7 +114,7 @@ class Observed(ScalarPredictive):
         edge = self._edge(z)
         finite = np.where(np.isfinite(edge), edge, 0.0)
         cdf = np.where(np.isfinite(edge), self._latent_cdf(rows, finite), (edge > 0).astype(float))
-        return cdf, exponential(np.maximum(self._log_density(rows, z), _LEAST))
+        return cdf, np.exp(np.maximum(self._log_density(rows, z), _LEAST))
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
         return self._log_cell(rows, z, 1.0)
@@ -167,8 +166,7 @@ class Observed(ScalarPredictive):
         parts, used = np.zeros_like(t), np.nonzero(weight)
         parts[used] = weight[used] * self._latent_cdf(used[0], t[used])
         begin = self._shortfall(rows, self._middle[1]) - self._shortfall(rows, np.full(len(rows), self._a))
-        sums: Floats = begin[:, None] + np.insert(np.cumsum(parts, axis=1), 0, 0.0, axis=1)
-        return sums
+        return begin[:, None] + np.insert(np.cumsum(parts, axis=1), 0, 0.0, axis=1)
 
     @cached_property
     def _mean(self) -> Floats:
@@ -179,8 +177,7 @@ class Observed(ScalarPredictive):
         beyond: Floats = self._latent.mean() - last + self._shortfall(rows, last)
         if self._b < np.inf:
             beyond -= self._latent.mean() - self._b + self._shortfall(rows, np.full(len(rows), self._b))
-        mean: Floats = last - self._sums[:, -1] + beyond
-        return mean
+        return last - self._sums[:, -1] + beyond
 
     @cached_property
     def _second(self) -> tuple[Floats, Floats]:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import betaln, gammaln, hyp2f1, stdtr
 
 from tggm.arrays import Floats, Ints
-from tggm.predictive.base import ScalarPredictive, exponential
+from tggm.predictive.base import ScalarPredictive
 
 LEAST_HEAVINESS = 1e-4  # of 1/ν; below it gamma functions of ν lose too many digits
 _SMALL = 1e-250  # tails below this are computed as logarithms
@@ -30,12 +30,10 @@ _OPEN = 1e-300, 1 - 1e-16  # probabilities of which quantiles are finite
 def log_student(u: Floats, heaviness: float) -> Floats:
     """Compute the log-density of a Student-t with 1/heaviness degrees of freedom; near 0, of a Gaussian."""
     if heaviness < LEAST_HEAVINESS:
-        gaussian: Floats = -0.5 * (u * u + np.log(2 * np.pi))
-        return gaussian
+        return -0.5 * (u * u + np.log(2 * np.pi))
     nu = 1 / heaviness
     constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
-    log: Floats = constant - 0.5 * (nu + 1) * np.log1p(u * u / nu)
-    return log
+    return constant - 0.5 * (nu + 1) * np.log1p(u * u / nu)
 
 
 class StudentPredictive(ScalarPredictive):
@@ -98,7 +96,7 @@ class StudentPredictive(ScalarPredictive):
 
     def _bulk(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         u, width = self._standard(rows, z)
-        return stdtr(self._nu, u), exponential(log_student(u, self._heaviness)) / width
+        return stdtr(self._nu, u), np.exp(log_student(u, self._heaviness)) / width
 
     def _quantiles(self, rows: Ints, q: Floats) -> Floats:
         """Compute standard quantiles once for each distinct probability: all rows have the same shape."""
@@ -112,7 +110,7 @@ class StudentPredictive(ScalarPredictive):
     def _distances(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         """Use the closed forms of Jordan, Krüger & Lerch (2019), appendix A."""
         u, width = self._standard(rows, z)
-        density, nu = exponential(log_student(u, self._heaviness)), self._nu
+        density, nu = np.exp(log_student(u, self._heaviness)), self._nu
         to_z = u * (2 * stdtr(nu, u) - 1) + 2 * density * (nu + u * u) / (nu - 1)
         apart = np.exp(betaln(0.5, nu - 0.5) - 2 * betaln(0.5, nu / 2)) * 4 * np.sqrt(nu) / (nu - 1)
         return width * to_z, width * apart
@@ -151,8 +149,7 @@ class Shape:
         """Compute log G; in the first cell from log u, as u may underflow."""
         u, (low, high), end = np.exp(log_u), self._h[:2], PLACES[1]
         first = log_u + np.log(low + 0.5 * (high - low) * np.minimum(u / end, 1.0))
-        found: Floats = np.where(u < end, first, np.log(np.maximum(self.cdf(u), self._mass[1])))
-        return found
+        return np.where(u < end, first, np.log(np.maximum(self.cdf(u), self._mass[1])))
 
 
 def _cell(u: Floats) -> tuple[Ints, Floats]:
@@ -203,8 +200,7 @@ def fit_shape(u: Floats, weight: Floats, ends: tuple[Floats, Floats] | None = No
     bounds = [(-HIGHEST, HIGHEST)] * KNOTS
     from scipy.optimize import minimize  # not needed for predictions
 
-    found: Floats = minimize(loss, np.zeros(KNOTS), jac=True, method="L-BFGS-B", bounds=bounds).x
-    return found
+    return minimize(loss, np.zeros(KNOTS), jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
 class ShapedStudent(NamedTuple):

@@ -48,8 +48,7 @@ class Support(NamedTuple):
     def place(self, y: ArrayLike, towards: Any = np.round) -> Floats:
         """Return the number of the lattice point next to y, counted from the first limit or 0."""
         assert self.step is not None
-        place: Floats = towards((np.asarray(y, np.float64) - self._origin) / self.step)
-        return place
+        return towards((np.asarray(y, np.float64) - self._origin) / self.step)
 
     def point(self, place: Floats) -> Floats:
         """Return lattice points by their numbers, as they are written: k / 10 instead of 0.1 k."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tggm.arrays import Floats
-from tggm.plotting.canvas import CLASS_COLOURS, DATA, MODEL, axes_or_new, shade
+from tggm.plotting import CLASS_COLOURS, DATA, MODEL, axes_or_new, shade
 from tggm.report._case import Case, Feature, sample
 from tggm.report._page import shorten
 

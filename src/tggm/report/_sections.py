@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from tggm import plotting
 from tggm.arrays import Bools, Floats
-from tggm.plotting import predictions
-from tggm.plotting.canvas import MODEL, axes_or_new
+from tggm.plotting import MODEL, axes_or_new
 from tggm.report._case import Case, Feature, sample
 from tggm.report._effects import Effect, effect, plot_effect
 from tggm.report._page import Cell, number, percent, picture
@@ -85,7 +85,7 @@ def importance(case: Case) -> tuple[list[Feature], Context | None]:
     alt = f"{loss.capitalize()} when a feature is shuffled: {values}."
 
     def draw(ax: Any) -> None:
-        predictions.plot_importances(found, ax=ax).set_xlabel(loss, loc="right")  # it extends below the names
+        plotting.plot_importances(found, ax=ax).set_xlabel(loss, loc="right")  # it extends below the names
 
     drawing = picture(draw, alt, 0.9 + 0.28 * min(len(found.names), 12))
     clear = [found.names[k] for k in first if found.mean[k] > 2 * np.nan_to_num(found.error[k])]
@@ -119,7 +119,7 @@ def interval_calibration(case: Case) -> Context:
     found = coverage(dist, case.y)
     spoken = ", ".join(f"{100 * p:.3g} % intervals contain {100 * inside:.0f} %" for p, inside, _ in found)
     alt = f"Observed coverage against the probability of central intervals: {spoken} of the observations."
-    curve = picture(lambda ax: predictions.plot_calibration(dist, case.y, ax=ax), alt, 4.2)
+    curve = picture(lambda ax: plotting.plot_calibration(dist, case.y, ax=ax), alt, 4.2)
     rows = [(percent(p), percent(inside, 1), number(width)) for p, inside, width in found]
     text = coverage_verdict(*found[2][:2], len(case.y))
     return {"verdict": text, "coverage": curve, "rows": rows}
@@ -160,7 +160,7 @@ def predicted(case: Case, level: float) -> Context:
     relation = np.corrcoef(mean, case.y)[0, 1] if np.ptp(mean) > 0 and np.ptp(case.y) > 0 else float("nan")
 
     def draw(ax: Any) -> None:
-        predictions.plot_predicted(part, case.y[rows].astype(float), level=level, ax=ax)
+        plotting.plot_predicted(part, case.y[rows].astype(float), level=level, ax=ax)
         ax.set(xlabel=f"observed {case.target}", ylabel=f"predicted {case.target}, mean and interval")
 
     alt = (

@@ -18,20 +18,11 @@ from tggm.tables.baselines import Baselines
 
 
 def render_report(
-    model: BaseEstimator,
-    X: Any,
-    y: ArrayLike,
-    *,
-    target_name: str = "y",
-    train: tuple[Any, ArrayLike] | None = None,
-    baselines: Baselines | None = None,
-    positive_class: Any = None,
-    groups: ArrayLike | None = None,
-    group_name: str = "group",
-    title: str | None = None,
-    level: float = 0.9,
-    provenance: Sequence[tuple[str, str]] = (),
-) -> str:
+    model: BaseEstimator, X: Any, y: ArrayLike, *, target_name: str = "y",
+    train: tuple[Any, ArrayLike] | None = None, baselines: Baselines | None = None,
+    positive_class: Any = None, groups: ArrayLike | None = None, group_name: str = "group",
+    title: str | None = None, level: float = 0.9, provenance: Sequence[tuple[str, str]] = (),
+) -> str:  # fmt: skip
     """Return a page about a fitted model: its quality, its calibration and the effects of its columns.
 
     Parameters
@@ -74,25 +65,14 @@ def render_report(
             "calibration": sections.interval_calibration(case), "predicted": sections.predicted(case, level),
         }  # fmt: skip
     return render(
-        **context,
-        regression=not case.is_class,
-        target=case.target,
-        quality=sections.quality(case),
-        importance=importance,
-        title=title or f"Predicting {case.target}",
-        model_class=type(model).__name__,
-        rows=len(case.y),
-        given_rows=case.given_rows,
-        features=len(case.features),
-        level=f"{100 * level:.3g}",
-        support=getattr(case.model.fitted_, "support", None),
-        groups=sections.group_tables(case, group_name),
-        positive=case.positive_name,
-        worst=sections.worst_rows(case, features, level),
-        effects=sections.effect_plots(case, features, level),
-        provenance=list(provenance),
+        **context, regression=not case.is_class, target=case.target, quality=sections.quality(case),
+        importance=importance, title=title or f"Predicting {case.target}", model_class=type(model).__name__,
+        rows=len(case.y), given_rows=case.given_rows, features=len(case.features), level=f"{100 * level:.3g}",
+        support=getattr(case.model.fitted_, "support", None), groups=sections.group_tables(case, group_name),
+        positive=case.positive_name, worst=sections.worst_rows(case, features, level),
+        effects=sections.effect_plots(case, features, level), provenance=list(provenance),
         version=tggm.__version__,
-    )
+    )  # fmt: skip
 
 
 def write_report(

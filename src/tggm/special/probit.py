@@ -8,8 +8,7 @@ With z_j ~ N(mu_j, sigma_j²) independent,
           \prod_{j \ne c} \Phi\!\Big(\frac{t - \mu_j}{\sigma_j}\Big)\, dt .
 
 The integrand is log-concave and entire, so the trapezoidal rule converges geometrically on any grid that
-covers its bulk. `log_probit` finds that bulk for one class per row; `log_probit_all` uses one grid per row
-for all classes, n evaluations of Φ per node instead of n². All computations are in logarithms.
+covers its bulk. `log_probit` finds that bulk for one class per row. All computations are in logarithms.
 
 `expand_probit` and `expand_factorised` are second-order expansions for unit variances. Both are concave
 functions of the means η of z ~ N(η, I), and for both η plus the gradient is the mean of z under the
@@ -33,7 +32,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from tggm import formulas
 from tggm.special import kernels
 
 _LOG_ROOT_2PI = 0.9189385332046727
@@ -63,8 +61,7 @@ def log_probit(
     c] = mean + gradient with respect to the mean.
     """
     nodes = default_nodes(mean.shape[-1], mean.dtype) if n_nodes is None else n_nodes
-    result: Array = _log_probit(nodes, n_steps, mean, std, label)
-    return result
+    return _log_probit(nodes, n_steps, mean, std, label)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -144,50 +141,6 @@ def _table(mean: Array, std: Array, own: Array, t: Array) -> tuple[Array, Array,
 _log_probit = jax.jit(_probit, static_argnums=(0, 1), inline=True)
 
 
-@partial(jax.jit, static_argnames="n_nodes", inline=True)
-def log_probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
-    """Return the log probabilities of all n classes, shape (rows, n), from one table of log Φ per row.
-
-    The grid of a row covers the integrands of all classes, so its nodes are `grid_length` / `n_nodes` apart.
-    The result has full accuracy where that is at most 1/(2√n) standard deviations; probabilities always sum
-    to 1.
-    """
-    x = _shared_grid(mean, std, n_nodes)
-    return formulas.class_log_probabilities(jnp, kernels.log_ndtr, x, std)
-
-
-@partial(jax.jit, static_argnames="n_nodes", inline=True)
-def probit_all(mean: Array, std: Array, *, n_nodes: int = 64) -> Array:
-    """Return the probabilities of all classes, shape (rows, n), on the same grid, at a third of the cost.
-
-    P_c is the sum over nodes of Π_j Φ_j times the hazard of class c, without logarithms: probabilities below
-    the smallest number of the dtype are 0.
-    """
-    x = _shared_grid(mean, std, n_nodes)
-    r = kernels.hazard(x)
-    pdf = jnp.exp(-0.5 * x * x) * math.exp(-_LOG_ROOT_2PI)
-    cdf = jnp.where(x > 9, 1.0, pdf / r)  # both may underflow for x > 9
-    below = cdf.prod(1, keepdims=True)
-    p = (below * r).sum(-1) / std
-    return p / p.sum(-1, keepdims=True)
-
-
-def _shared_grid(mean: Array, std: Array, n_nodes: int) -> Array:
-    """Return standardised nodes, (rows, n, n_nodes), of a grid for all classes."""
-    return formulas.class_grid(jnp, mean, std, _reach(mean, std), n_nodes)
-
-
-@partial(jax.jit, inline=True)
-def grid_length(mean: Array, std: Array) -> Array:
-    """Return the length of the grid of each row in `log_probit_all`, in units of its smallest deviation."""
-    low, high = _reach(mean, std)
-    return (high - low) / std.min(-1)
-
-
-def _reach(mean: Array, std: Array) -> ArrayPair:
-    return formulas.class_reach(jnp, mean, std, _reach_of(mean.dtype))
-
-
 def _reach_of(dtype: Any) -> float:
     """Return the distance, in standard deviations, at which a normal density is negligible in the dtype."""
     return 6.5 if np.dtype(dtype).itemsize == 8 else 5.0
@@ -223,8 +176,7 @@ def mode(mean: Array, std: Array, own: Array, n_steps: int) -> ArrayPair:
         return t + slope / curvature, curvature
 
     # the curvature is that of the last but one point, accurate enough for a width
-    found: ArrayPair = lax.fori_loop(0, n_steps, step, (t, precision))
-    return found
+    return lax.fori_loop(0, n_steps, step, (t, precision))
 
 
 def class_grid(mean: Array, std: Array, own: Array, n_nodes: int, n_steps: int) -> ArrayPair:

@@ -164,5 +164,4 @@ def _narrow(at: Box, below: Array) -> Array:
 
     # a loop compiles faster than unrolled steps
     t = lax.fori_loop(0, 3 if w.dtype == jnp.float64 else 2, step, t)
-    found: Array = t * at.w
-    return found
+    return t * at.w

@@ -61,8 +61,7 @@ def evaluate(function: Callable[..., T], **arguments: ArrayLike) -> T:
     dtype = jnp.result_type(*floats) if floats else jnp.result_type(float)
     work = dtype if dtype.itemsize >= 4 else np.dtype("float32")
     arrays = jnp.broadcast_arrays(*(jnp.asarray(x, work) for x in values))
-    result: T = jax.tree.map(lambda y: y.astype(dtype), function(*arrays))
-    return result
+    return jax.tree.map(lambda y: y.astype(dtype), function(*arrays))
 
 
 def compile_jit(function: Callable[..., T]) -> Callable[..., T]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tggm.data.parquet import ParquetFiles, RowGroup, parquet_errors
+from tggm.data.stream import ParquetFiles, RowGroup, parquet_errors
 from tggm.tables.inputs import as_table
 from tggm.tables.table import Table, TableError, stack_tables
 from tggm.tables.text import GAPS, LONGEST, clean_words
@@ -35,14 +35,9 @@ _BLOCK_BYTES = 2**24  # read at a time; a line must be shorter
 
 
 def read_table(
-    path: str,
-    *,
-    delimiter: str | None = None,
-    decimal: str = ".",
-    missing: tuple[str, ...] = (),
-    encoding: str | None = None,
-    sheet: str | None = None,
-) -> Table:
+    path: str, *, delimiter: str | None = None, decimal: str = ".", missing: tuple[str, ...] = (),
+    encoding: str | None = None, sheet: str | None = None,
+) -> Table:  # fmt: skip
     """Read a CSV, Parquet or Excel file, by its content; ``-`` is standard input.
 
     `missing` are words that mark a gap, besides `GAPS`. For CSV files the delimiter is by default found from

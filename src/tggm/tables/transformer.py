@@ -76,14 +76,9 @@ class TableTransformer(Encoder, TransformerMixin, BaseEstimator):  # type: ignor
     """
 
     def __init__(
-        self,
-        *,
-        ignore: Sequence[str | int] = (),
-        categorical: Sequence[str | int] = (),
-        dates: Sequence[str | int] = (),
-        missing: Sequence[str] = (),
-        task: str = "auto",
-    ) -> None:
+        self, *, ignore: Sequence[str | int] = (), categorical: Sequence[str | int] = (),
+        dates: Sequence[str | int] = (), missing: Sequence[str] = (), task: str = "auto",
+    ) -> None:  # fmt: skip
         self.ignore = ignore
         self.categorical = categorical
         self.dates = dates

@@ -99,11 +99,8 @@ Vectors = tuple[Array, ...]
 _LOG_BETA = (math.log(0.9), math.log(0.999))
 
 
-class Optimiser(NamedTuple):
-    """A rule (gradient, state vectors, step number from 1, layout) -> (direction, state vectors)."""
-
-    n_vectors: int
-    rule: Callable[[Array, Vectors, Array, Layout], tuple[Array, Vectors]]
+# (gradient, state vectors, step number from 1, layout) -> (direction, state vectors)
+Rule = Callable[[Array, Vectors, Array, Layout], tuple[Array, Vectors]]
 
 
 def _adam(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[Array, Vectors]:
@@ -153,11 +150,11 @@ def _rmsprop(grad: Array, kept: Vectors, step: Array, layout: Layout) -> tuple[A
     return grad / jnp.sqrt(second + 1e-8), (second,)
 
 
-OPTIMISERS: dict[str, Optimiser] = {
-    "muon": Optimiser(2, _muon),
-    "adam": Optimiser(2, _adam),
-    "rmsprop": Optimiser(1, _rmsprop),
-    "sgd": Optimiser(0, lambda grad, kept, step, layout: (grad, kept)),
+OPTIMISERS: dict[str, tuple[int, Rule]] = {  # number of state vectors, and rule
+    "muon": (2, _muon),
+    "adam": (2, _adam),
+    "rmsprop": (1, _rmsprop),
+    "sgd": (0, lambda grad, kept, step, layout: (grad, kept)),
 }
 
 
@@ -186,11 +183,8 @@ def _restarts(progress: Array) -> Array:
     return _cosine((place - start) / length)
 
 
-SCHEDULES: dict[str, Callable[[Array], Array]] = {
-    "cosine": _cosine,
-    "constant": jnp.ones_like,
-    "restarts": _restarts,
-}
+Schedule = Callable[[Array], Array]
+SCHEDULES: dict[str, Schedule] = {"cosine": _cosine, "constant": jnp.ones_like, "restarts": _restarts}
 
 
 class Plan(NamedTuple):
@@ -244,7 +238,7 @@ class Trace(NamedTuple):
 def start(plan: Plan, params: Tree, seeds: Any) -> State:
     """Return the state before the first step; `params` and `seeds` have a leading axis of members."""
     flat: Any = plan.layout.join_members(params)
-    optimiser = tuple(np.zeros_like(flat) for _ in range(OPTIMISERS[plan.optimizer].n_vectors))
+    optimiser = tuple(np.zeros_like(flat) for _ in range(OPTIMISERS[plan.optimizer][0]))
     count: Any = np.zeros(len(seeds), np.int32)
     worst: Any = np.full(len(seeds), -np.inf, flat.dtype)
     seed: Any = np.asarray(seeds, np.uint32)
@@ -319,7 +313,7 @@ def _step(
     finite = jnp.isfinite(norm + value)
     grad = jnp.where(finite, grad * jnp.minimum(1.0, hyper.clip / jnp.maximum(norm, 1e-30)), 0.0)
     number = state.step.astype(norm.dtype)
-    direction, optimiser = OPTIMISERS[plan.optimizer].rule(grad, state.optimiser, number + 1, plan.layout)
+    direction, optimiser = OPTIMISERS[plan.optimizer][1](grad, state.optimiser, number + 1, plan.layout)
     place = jnp.clip(number / hyper.total_steps, 0.0, 1.0)
     rate = -hyper.learning_rate * SCHEDULES[plan.schedule](place) * state.rate
     params = state.params + jnp.where(finite, rate, 0.0) * hyper.rates * direction
@@ -355,10 +349,6 @@ def _undo_collapse(plan: Plan, state: State, train: Array) -> tuple[State, Array
     return _choose(collapsed, restored, state)._replace(peak=peak), ~(collapsed | failed)
 
 
-def _take(data: Any, index: Array) -> Any:
-    return jax.tree.map(lambda a: a[index], data)
-
-
 def _run_epoch(
     plan: Plan, objective: Objective, state: State, members: Membership, hyper: Hyper, data: Any,
     weight: Array, steps: Array,
@@ -381,7 +371,7 @@ def _run_epoch(
         index = lax.dynamic_slice(order, (first,), (B,))
         counts = first + jnp.arange(B, dtype=jnp.int32) < member.n_train
         w = jnp.where(counts, weight[index], 0.0)
-        batch = _take(data, index)
+        batch = jax.tree.map(lambda a: a[index], data)
         rows = member.n_train.astype(weight.dtype)
         state, value = _step(plan, objective, state, batch, w, B, rows, progress, hyper)
         return state, total + value
@@ -392,7 +382,8 @@ def _run_epoch(
         train = total / (steps - (state.undone - undone)).astype(weight.dtype)
         state, valid = _undo_collapse(plan, state, train)
         params, held = plan.layout.split(state.average), member.held
-        each = jnp.maximum(objective.score(params, _take(data, held)), train - WORST)
+        rows = jax.tree.map(lambda a: a[held], data)
+        each = jnp.maximum(objective.score(params, rows), train - WORST)
         w = jnp.where(jnp.arange(held.shape[0], dtype=jnp.int32) < member.n_held, weight[held], 0.0)
         score = (w * each).sum() / jnp.maximum(w.sum(), 1e-30)
         stalled = (state.epoch - state.best_epoch).astype(score.dtype) > hyper.patience

@@ -89,12 +89,9 @@ def hold_out(rng: np.random.Generator, rows: NDArray[np.integer], fraction: floa
 
 
 def assign_folds(
-    rng: np.random.Generator,
-    rows: NDArray[np.integer],
-    fraction: float,
-    members: int,
+    rng: np.random.Generator, rows: NDArray[np.integer], fraction: float, members: int,
     units: NDArray[np.integer] | None = None,
-) -> list[Fold]:
+) -> list[Fold]:  # fmt: skip
     """Return the rows that each member trains on and those that it holds out, about `fraction` of all.
 
     The rows are split at random into folds, one for each group of members, and split again if there are more

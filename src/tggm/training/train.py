@@ -4,33 +4,42 @@ A compiled training loop uses little more than one core, because its arrays are 
 members are split into groups, and each group runs the same program in its own thread. Accelerators take all
 members at once. So does a CPU if the program factorises matrices: two of JAX's batched factorisations that
 run at the same time may deadlock (jaxlib 0.10, see `tggm.runtime`).
+
+With `n_jobs` pairs of members are trained in workers of joblib. Each pair stops by its own held-out rows, so
+that workers exchange nothing but the result. Rows are sent once: they are pickled with their arrays apart,
+which joblib maps into the memory of local workers, and sends once to each worker of a cluster. A worker that
+has not imported JAX yet gets one thread for it.
 """
 
 import os
+import pickle
 import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
-from typing import Any
+from typing import Any, TextIO
 
 import jax
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.externals.loky.cloudpickle_wrapper import dumps  # cloudpickle, in every version of joblib
 from numpy.typing import NDArray
 
 from tggm.arrays import Tree
 from tggm.models.network import LogDensity
 from tggm.runtime import blas_lock, factorises, precision
 from tggm.training.checkpoint import Checkpoint, CheckpointFile, identity
-from tggm.training.loop import FAILURES, Hyper, Objective, Plan, State, Trace, run_chunk, start
+from tggm.training.loop import FAILURES, Hyper, Layout, Objective, Plan, State, Trace, run_chunk, start
 from tggm.training.rows import Blocks, RowBlock, read_ahead
 
 _CHUNK_SECONDS = 0.1  # a chunk longer than this is not doubled: it delays progress and interruption
 HELD_OUT = "held-out rows are no longer predicted better"
 FAILED = "the steps of all members failed"
+PAIR = 2  # members of a group: the number that must hold out a row to show how much members differ
 EARLY = 0.6  # fraction of the first cycle; a best epoch before it is early
 
 
@@ -68,6 +77,72 @@ class Observer:
     def noted(self, text: str) -> None:
         """Report a problem with a checkpoint; training continues."""
         warnings.warn(text, CheckpointWarning, stacklevel=2)
+
+
+def duration(seconds: float) -> str:
+    """Format a duration: 4.2 s, 52 s or 3 min 05 s."""
+    whole = round(seconds)
+    if whole < 90:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{whole} s"
+    return f"{whole // 60} min {whole % 60:02d} s"
+
+
+class Printer(Observer):
+    """Print progress, the time to the next possible end, and finally why training ended.
+
+    On a terminal one line is updated; elsewhere there is a line whenever the epochs double. `held` states
+    whether rows are held out; `offset` is added to the objective `name`.
+    """
+
+    def __init__(
+        self, held: bool, name: str = "objective", offset: float = 0.0, stream: TextIO | None = None
+    ) -> None:
+        self._held, self._name, self._offset, self._stream = held, name, offset, stream or sys.stdout
+        self._live, self._begin = self._stream.isatty(), time.monotonic()
+        self._ends: tuple[int, ...] = ()  # epochs after which training may end
+        self._first: tuple[int, float] | None = None  # epochs and time of the first report
+        self._next, self._line = 1, ""
+
+    def say(self, text: str) -> None:
+        """Print a line; on a terminal it replaces the line of progress."""
+        self._stream.write(f"\r\x1b[K{text}\n" if self._live else f"{text}\n")
+        self._stream.flush()
+
+    def planned(self, epochs: int, milestones: Sequence[int] = ()) -> None:
+        """Store the epochs after which training may end."""
+        self._ends = (*milestones, epochs)
+
+    def resumed(self, epochs: int) -> None:
+        """Print the epoch."""
+        self.say(f"continuing after epoch {epochs}")
+
+    def progressed(self, epochs: int, trace: Any) -> None:
+        """Print the mean objective, the mean held-out score if rows are held out, and the time left."""
+        now = time.monotonic()
+        if self._first is None:  # the time before this is compilation, or an earlier run
+            self._first = epochs, now
+        line = f"epoch {epochs}  {self._name} {trace.train[:, -1].mean() + self._offset:.4f}"
+        line += f"  held out {trace.held[:, -1].mean() + self._offset:.4f}" if self._held else ""
+        end = next((end for end in self._ends if end > epochs), epochs)
+        if end > epochs > self._first[0]:
+            left = duration((now - self._first[1]) / (epochs - self._first[0]) * (end - epochs))
+            last = end == self._ends[-1]
+            line += f"  at most {left} left" if last else f"  about {left} to epoch {end}, a possible end"
+        if self._live:
+            self._stream.write(f"\r\x1b[K{line}")
+            self._stream.flush()
+        elif epochs >= self._next or epochs == self._ends[-1]:
+            self._next, self._line = 2 * epochs, ""
+            self.say(line)
+        else:
+            self._line = line  # not printed yet
+
+    def ended(self, reason: str) -> None:
+        """Print the last line, and why training ended."""
+        if self._line:
+            self.say(self._line)
+        seconds = duration(time.monotonic() - self._begin)
+        self.say(f"training ended after {seconds}: {reason}")
 
 
 @dataclass(frozen=True)
@@ -135,7 +210,7 @@ class Program:
     deadline: float | None = None  # time, by `time.perf_counter`, at which pooling should have ended
     checkpoint: Any = None  # file in which the state is stored
     settings: Mapping[str, Any] | None = None  # identify the fit in a checkpoint
-    n_jobs: int | None = None  # workers for pairs of members, see `groups`; None: all members here
+    n_jobs: int | None = None  # workers for pairs of members, see `train_groups`; None: all members here
     threads: int | None = None  # None: one for each core
 
 
@@ -165,8 +240,6 @@ def train(
     state is stored every few seconds, and an unfinished fit with the same settings and rows is resumed.
     """
     if program.n_jobs is not None:
-        from tggm.training.groups import train_groups  # which imports this module
-
         return train_groups(params, blocks, program, observer or Observer())
     with precision(str(np.asarray(program.hyper.clip).dtype)):
         if state is None:
@@ -332,3 +405,92 @@ class _Members:
         # accelerators would round the factors of a product to 10 bits
         with jax.debug_nans(False), jax.enable_x64(self._double), jax.default_matmul_precision("highest"):
             return jax.block_until_ready(function(*self._static, *part, *shared, *counts))
+
+
+# ---- pairs of members in parallel workers ----
+
+
+def train_groups(params: Tree, blocks: Blocks, program: Program, observer: Observer) -> Trained:
+    """Train pairs of members in `program.n_jobs` workers, and join the results."""
+    if blocks.only is None:
+        raise ValueError("`n_jobs` needs rows in memory; a stream is trained with n_jobs=None.")
+    if observer.room(0) <= program.max_epochs:
+        raise ValueError("`n_jobs` must be None with an `eval_set`, which all members predict during a fit.")
+    block, K = blocks.only, len(program.hyper.clip)
+    groups = np.array_split(np.arange(K), max(1, K // PAIR))
+    seconds = program.deadline
+    if seconds is not None:  # workers have other clocks
+        share = min(1.0, effective_n_jobs(program.n_jobs) / len(groups))
+        seconds = share * (seconds - time.perf_counter())
+    state = start(program.plan, params, np.random.default_rng(program.seed).integers(0, 2**32, K, np.uint32))
+    buffers: list[pickle.PickleBuffer] = []
+    rows = dumps((block.data, block.weight), protocol=5, buffer_callback=buffers.append)
+    arrays = [np.frombuffer(each.raw(), np.uint8) for each in buffers]
+
+    def task(k: int, group: Any) -> Any:
+        file = None if program.checkpoint is None else f"{program.checkpoint}.{k}"
+        plan: Any = program.plan
+        plan = plan._replace(layout=None)  # cannot be pickled; made again
+        mine = replace(program, plan=plan, n_jobs=None, threads=1, deadline=seconds, checkpoint=file)
+        own = jax.tree.map(lambda a: np.asarray(a)[group], (params, state, block.members, program.hyper))
+        return delayed(_worker())(dumps((_train_group, (own, mine, blocks.identity))), rows, arrays)
+
+    observer.planned(program.max_epochs, () if program.milestones is None else program.milestones.epochs)
+    found: list[Trained] = []
+    try:
+        work = Parallel(program.n_jobs, return_as="generator")
+        for one in work(task(k, group) for k, group in enumerate(groups)):
+            if one.interrupted:  # fewer members would be another model
+                raise KeyboardInterrupt
+            found.append(one)
+            observer.progressed(one.train.shape[1], Trace(one.train, one.held))
+    except BrokenExecutor as error:
+        raise RuntimeError("a worker ended, often for lack of memory; use a smaller `n_jobs`.") from error
+    result = _joined(found)
+    observer.ended(result.reason)
+    return result
+
+
+def _worker() -> Callable[[bytes, bytes, list[np.ndarray]], Trained]:
+    """Return a function without references to this package, whose import would start JAX."""
+
+    def work(task: bytes, rows: bytes, arrays: Any) -> Any:
+        import os
+        import pickle
+        import sys
+
+        if "jax" not in sys.modules:
+            os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+        function, given = pickle.loads(task)
+        return function(*given, *pickle.loads(rows, buffers=arrays))
+
+    return work
+
+
+def _train_group(own: Any, program: Program, identity: Any, data: Any, weight: Any) -> Trained:
+    params, state, members, hyper = own
+    plan = program.plan._replace(layout=Layout.of(params, axes=1))
+    blocks = replace(Blocks.of(RowBlock(members, data, weight)), identity=identity)
+    deadline = None if program.deadline is None else time.perf_counter() + program.deadline
+    return train(params, blocks, replace(program, plan=plan, hyper=hyper, deadline=deadline), state=state)
+
+
+def _joined(found: list[Trained]) -> Trained:
+    """Join members; histories end with NaN where others are longer."""
+    passes = max(one.train.shape[1] for one in found)
+
+    def padded(history: Any) -> Any:
+        return np.pad(history, [(0, 0), (0, passes - history.shape[1])], constant_values=np.nan)
+
+    def joined(*parts: Any) -> Any:
+        return np.concatenate(parts)
+
+    arrays = [(one.state, one.params, one.best_epoch, one.undone, one.failed) for one in found]
+    state, params, best, undone, failed = jax.tree.map(joined, *arrays)
+    return Trained(
+        state=state, params=params, best_epoch=best, undone=undone, failed=failed,
+        train=joined(*(padded(one.train) for one in found)),
+        held=joined(*(padded(one.held) for one in found)),
+        interrupted=any(one.interrupted for one in found),
+        reason="; ".join(sorted({one.reason for one in found})),
+    )  # fmt: skip

@@ -1,4 +1,10 @@
-"""Plots of importances and of predictive distributions: their position, and whether they are calibrated.
+"""Plots of predictions and models on matplotlib Axes.
+
+Every function draws on `ax`, or on a new figure if none is given, and returns the Axes. Global settings are
+not changed, and matplotlib is imported by the first plot. Predictions are passed as a predictive
+distribution `dist` of one output (`model.predict_dist(X)`), with observations `y` of shape (rows,). For
+classifiers use scikit-learn's `sklearn.metrics.ConfusionMatrixDisplay`,
+`sklearn.calibration.CalibrationDisplay` and `sklearn.inspection.DecisionBoundaryDisplay`.
 
 If y is drawn from the predicted distribution F, then F(y) is uniform on [0, 1] (the probability integral
 transform, PIT), and a central interval of probability p contains a fraction p of the observations. Where
@@ -12,10 +18,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from tggm.arrays import Floats
 from tggm.explanation import Importances
-from tggm.plotting.canvas import DATA, GREY, MODEL, REFERENCE, axes_or_new, one_output, percent, shade
 from tggm.predictive.base import ScalarPredictive
 from tggm.settings import count
+
+__all__ = ["plot_calibration", "plot_fan", "plot_importances", "plot_predicted"]
+
+# blue is the model, black the data, vermilion a reference: colours that colour-blind readers can distinguish
+# (Okabe and Ito, 2008), and that differ in grey
+MODEL, REFERENCE, SECOND = "#0072B2", "#D55E00", "#009E73"
+DATA, GREY = "#222222", "#8C8C8C"
+CLASS_COLOURS = (MODEL, REFERENCE, SECOND, "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", GREY)
 
 
 def plot_calibration(
@@ -71,13 +85,9 @@ def plot_predicted(dist: ScalarPredictive, y: ArrayLike, *, level: float = 0.9, 
 
 
 def plot_fan(
-    dist: ScalarPredictive,
-    x: ArrayLike,
-    *,
-    levels: Sequence[float] = (0.5, 0.8, 0.95),
-    data: tuple[ArrayLike, ArrayLike] | None = None,
-    ax: Any = None,
-) -> Any:
+    dist: ScalarPredictive, x: ArrayLike, *, levels: Sequence[float] = (0.5, 0.8, 0.95),
+    data: tuple[ArrayLike, ArrayLike] | None = None, ax: Any = None,
+) -> Any:  # fmt: skip
     """Draw nested central intervals, the median and the mean against one feature.
 
     `dist` has a row for each value `x` of the feature; `levels` are the probabilities of the intervals, and
@@ -114,3 +124,39 @@ def plot_importances(importances: Importances, *, most: int = 12, ax: Any = None
     ax.invert_yaxis()
     ax.set_xlabel("importance")
     return ax
+
+
+def percent(probability: float) -> str:
+    """Format a probability: 0.9 is "90 %"."""
+    return f"{100 * probability:.3g} %"
+
+
+def shade(strength: float) -> tuple[float, ...]:
+    """Return the model's colour mixed with white: 0 is white, 1 the colour itself."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(1 - strength * (1 - channel) for channel in to_rgb(MODEL))
+
+
+def axes_or_new(ax: Any) -> Any:
+    """Return the given Axes, or those of a new figure, with a light grid."""
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(figsize=(6.0, 4.2), layout="constrained")[1]
+    ax.grid(True, color="0.9", linewidth=0.7)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def one_output(name: str, value: ArrayLike, rows: int | None = None) -> Floats:
+    """Return a vector with one number per row; errors call the argument `name`."""
+    vector = np.asarray(value, dtype=float)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise ValueError(f"`{name}` must have one value per row; got shape {vector.shape}; draw one output.")
+    if rows is not None and len(vector) != rows:
+        raise ValueError(f"`{name}` must have {rows} values, one for each row; got {len(vector)}.")
+    return vector
