@@ -38,7 +38,6 @@ from tggm.predictive.member_moments import (
 )
 from tggm.predictive.neighbors import Neighbors
 from tggm.predictive.novelty import (
-    MOST_LOG_VARIANCE,
     MOST_NUMBERS,
     MOST_ROWS,
     Neighbourhood,
@@ -226,10 +225,10 @@ def _with_process(
 
 def _calibrated(fitted: Fitted, held: list[HeldOut], rows: Any, data: Data | StreamData) -> Fitted:
     """Calibrate each output, and choose the support of a single target."""
-    plan, light = data.plan, fitted.transform is not None
+    plan = data.plan
     if isinstance(data, Data) and plan.base is not None and plan.base.step is not None:
         held = [units_of(fitted).cells_of(plan.base, held[0], observed_targets(fitted, data)[rows])]
-    pools = tuple(map(partial(fit_calibration, light_tails=light), held))
+    pools = tuple(map(partial(fit_calibration, most=units_of(fitted).most), held))
     if not (isinstance(data, Data) and plan.candidates):
         return replace(fitted, calibration=pools)
     y = observed_targets(fitted, data)[rows]
@@ -273,8 +272,7 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
         rows = [each._replace(mean=shifted(fitted.process, Z, each.mean[..., None])[..., 0]) for each in rows]
     if fitted.support is not None:
         rows = [rows[0]._replace(ends=units_of(fitted).ends(fitted.support, Y[:, 0]))]
-    light = fitted.transform is not None
-    pools = tuple(map(partial(fit_calibration, light_tails=light), rows))
+    pools = tuple(map(partial(fit_calibration, most=units_of(fitted).most), rows))
     found, near = replace(fitted, calibration=pools), fitted.neighbors
     if near is not None:
         inputs = Z.astype(fitted.dtype, copy=False)
@@ -294,8 +292,7 @@ def moments(fitted: Fitted, Z: Floats, *, widen: bool = True) -> tuple[Floats, F
 
 def widening(fitted: Fitted, Z: Floats) -> Floats:
     """Return the variance to add to that of each member, (N, n)."""
-    most = np.inf if fitted.transform is None else MOST_LOG_VARIANCE
-    return added_variance(fitted.neighbourhood, Z, len(fitted.scales.y.shift), fitted.calibration, most)
+    return added_variance(fitted.neighbourhood, Z, len(fitted.scales.y.shift), fitted.calibration)
 
 
 def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:

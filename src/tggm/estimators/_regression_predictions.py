@@ -82,8 +82,8 @@ def mean_noise_disagreement(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats, 
     pools = fitted.calibration or (Calibration(),) * len(members)
     for j, (calibration, law) in enumerate(zip(pools, pool(fitted, Z, members), strict=True)):
         _, total, between = disagreement(members[j])
-        f, g = calibration.factors
-        share = f**2 * (total - added[:, j]) / (f**2 * total + g**2 * between)
+        noise_square = calibration.factors[0] ** 2 * (total - added[:, j])
+        share = noise_square / calibration.square(total, between)
         marginal = law if starts is None else Marginal(law, starts)
         noise = averages(law.var() * share, starts)
         found.append((marginal.mean(), np.sqrt(noise), np.sqrt(np.maximum(marginal.var() - noise, 0.0))))

@@ -12,7 +12,7 @@ from tggm.estimators._ridge import log_is_better, select_columns
 from tggm.estimators._settings import Settings
 from tggm.predictive import Observed, ScalarPredictive, Support
 from tggm.predictive.base import log_between
-from tggm.predictive.calibration import Calibration, HeldOut, fit_calibration
+from tggm.predictive.calibration import MOST_LOG_VARIANCE, Calibration, HeldOut, fit_calibration
 from tggm.predictive.gaussian_mixture import LogTransform
 from tggm.predictive.support import NO_PLAN, Plan, plan_support
 
@@ -227,6 +227,11 @@ class Units(NamedTuple):
             low, high = np.where(limited, held.ends[0], low), np.where(limited, held.ends[1], high)
         return held._replace(ends=(low, high))
 
+    @property
+    def most(self) -> float | None:
+        """Return the bound c of the calibration of a logarithm, in the model's units; None without one."""
+        return None if self.transform is None else MOST_LOG_VARIANCE / self.scale**2
+
     def forward(self, y: Floats) -> Floats:
         """Convert targets to the model's units; infinite values stay infinite."""
         moved = y if self.transform is None else self.transform.forward(y)
@@ -247,7 +252,6 @@ def choose_support(
     it. Bounds never have a worse CRPS for targets between them; they are used where the law crosses them.
     """
     support = plan.base
-    light = units.transform is not None
     places = np.flatnonzero(held.usable_mask)
     places = places[np.linspace(0, len(places) - 1, min(len(places), MOST_COMPARED)).astype(int)]
     if not len(places) or calibration.kind == "linear":
@@ -263,7 +267,7 @@ def choose_support(
         if candidate.step < FINE * float(np.median(law.std())):
             continue
         before = (support or Support())._replace(step=candidate.step)
-        other = fit_calibration(units.cells_of(candidate, held, y), light_tails=light)
+        other = fit_calibration(units.cells_of(candidate, held, y), most=units.most)
         tried = [(each, _law_of(some, each, units)) for each in (other, calibration)]
         logs = [some.weight @ _cell_log(each, *candidate.cell(target)) for _, each in tried]
         best, rounded = tried[int(np.argmax(logs))]
