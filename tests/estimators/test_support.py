@@ -27,6 +27,7 @@ def line():
 TARGETS = {
     "zeros": (lambda z: np.maximum(z, 0.0), (0.0, None, None)),
     "grades": (lambda z: np.round(2 * z), (None, None, 1.0)),
+    "few counts": (lambda z: np.clip(np.round(1.2 * z), 0, 2), (0.0, 2.0, 1.0)),
     "capped shares": (lambda z: np.clip(0.5 + z, 0.0, 1.0), (0.0, 1.0, None)),
     "far from zero": (lambda z: z + 30, None),
 }

@@ -75,6 +75,15 @@ def test_moments_and_scores_on_a_lattice_are_sums_over_its_cells(latent, name):
     assert_allclose(between, 0.7 * left + 0.3 * right, rtol=1e-5)  # linear between lattice points
 
 
+def test_limits_of_a_lattice_may_be_rounded():
+    normal = GaussianMixture(np.zeros((1, 1)), np.ones((1, 1)))
+    law = Observed(normal, None, 0.1 + 0.2, 0.1)
+    assert law.cdf(0.3) == law.cdf(0.1 + 0.2) == 1
+    assert_allclose(np.exp(law.logpmf(0.3)), normal.cdf(-0.25))
+    law = Observed(normal, -0.1 - 0.2, None, 0.1)
+    assert_allclose(law.cdf([[-0.3, -0.1 - 0.2, -0.2]])[0], normal.cdf([[-0.25, -0.25, -0.15]])[0])
+
+
 @pytest.mark.parametrize("support", [*LIMITS.values(), *ROUND.values()], ids=str)
 def test_probabilities_quantiles_and_draws_agree(latent, support):
     law = Observed(latent, *support)

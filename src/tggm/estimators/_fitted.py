@@ -190,8 +190,8 @@ def pool_regression(
             if settings.calibrate:
                 fitted = _calibrated(fitted, held, rows, data)
                 limits, censored = None, isinstance(data, Data) and data.y.side is not None
-                if censored and data.plan.base is not None and not data.plan.censored:
-                    limits, censored = units_of(fitted).limits(data.plan.base), False
+                if censored and fitted.support is not None and not data.plan.censored:
+                    limits, censored = units_of(fitted).limits(fitted.support), False
                 # measured rows alone would be biased where others are censored
                 if settings.neighbors != 0 and not (censored and settings.neighbors is None):
                     pair = members if blocks.partial else fitted.model, fitted.model

@@ -102,11 +102,11 @@ class Observed(ScalarPredictive):
 
     def _edge(self, y: Floats) -> Floats:
         """Return t with P(Y ≤ y) = P(Z ≤ t)."""
-        edge = y
-        if self.support.step is not None:
-            place = self.support.place(np.clip(y, self._a, self._b), lambda k: np.floor(k + ON_LATTICE))
-            edge = self.support.point(place) + 0.5 * self.support.step
-        return np.where(y < self._a, -np.inf, np.where(y >= self._b, np.inf, edge))
+        step = self.support.step or 0.0
+        point, low = np.clip(y, self._a, self._b), y < self._a - ON_LATTICE * step
+        if step:
+            point = self.support.point(self.support.place(point, lambda k: np.floor(k + ON_LATTICE)))
+        return np.where(low, -np.inf, np.where(point >= self._b, np.inf, point + 0.5 * step))
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         return self._latent.tails_at(rows, self._edge(z))

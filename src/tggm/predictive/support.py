@@ -52,12 +52,17 @@ class Support(NamedTuple):
         return place
 
     def point(self, place: Floats) -> Floats:
-        """Return lattice points by their numbers, as they are written: k / 10 instead of 0.1 k."""
+        """Return lattice points by their numbers, as they are written: k / 10 instead of 0.1 k.
+
+        The limits are returned as they were given, such as 0.1 + 0.2.
+        """
         assert self.step is not None
         parts, first = 1 / self.step, self._origin / self.step
-        if abs(parts - round(parts)) < 1e-9 * parts and abs(first - round(first)) < ON_LATTICE:
-            return (place + round(first)) / round(parts)
-        return self._origin + self.step * place
+        whole = abs(parts - round(parts)) < 1e-9 * parts and abs(first - round(first)) < ON_LATTICE
+        points: Floats = (place + round(first)) / round(parts) if whole else self._origin + self.step * place
+        for limit in self.ends:
+            points = np.where(np.abs(points - limit) < 0.5 * self.step, limit, points)
+        return points
 
     @property
     def _origin(self) -> float:
@@ -69,9 +74,7 @@ class Support(NamedTuple):
         if self.step is None:
             return clipped
         with np.errstate(invalid="ignore"):
-            return np.where(
-                np.isfinite(clipped), np.clip(self.point(self.place(clipped)), *self.ends), clipped
-            )
+            return np.where(np.isfinite(clipped), self.point(self.place(clipped)), clipped)
 
     def cell(self, y: ArrayLike) -> tuple[Floats, Floats]:
         """Return the ends of the latent values that are observed as y: equal ends between limits."""
@@ -173,7 +176,7 @@ def plan_support(given: Support | str | None, y: Floats) -> Plan:
     if step is None or not stepped.contains(values).all():  # a limit is not on the lattice
         stepped = bounded
     candidates = [each for each in (bounded, stepped) if each != (base or Support())]
-    return Plan(base, stepped if base else None, tuple(dict.fromkeys(candidates)))
+    return Plan(base, base and base._replace(step=stepped.step), tuple(dict.fromkeys(candidates)))
 
 
 def _repeated_limits(values: Floats, counts: Any) -> tuple[float | None, float | None]:
