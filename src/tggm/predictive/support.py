@@ -101,8 +101,8 @@ def checked_support(value: Any) -> Support | str | None:
     numbers = isinstance(value, Sequence) and not isinstance(value, str) and len(value) in (2, 3)
     if not numbers or not all(x is None or _is_number(x) for x in value):
         raise ValueError(
-            "`support` must be 'auto', None, (lower, upper) or (lower, upper, step), each a number or None; "
-            f"got {value!r}."
+            "`support` must be 'auto', None, (lower, upper) or (lower, upper, step), each a finite number or "
+            f"None for no limit or step; got {value!r}."
         )
     found = Support(*(None if x is None else float(x) for x in value))
     lower, upper = found.ends
@@ -151,7 +151,8 @@ def plan_support(given: Support | str | None, y: Floats) -> Plan:
     if isinstance(given, Support):
         if not (good := given.contains(y)).all():
             raise ValueError(
-                f"`support` is {tuple(given)}, which does not contain the target {y[~good][0]:g}."
+                f"`support` is {tuple(given)}, which does not contain the target {y[~good][0]:g}. "
+                "Change it, or leave such rows out."
             )
         return Plan(given, given)
     values, counts = np.unique(y, return_counts=True)
