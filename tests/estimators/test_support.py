@@ -147,6 +147,15 @@ def test_intervals_alone_may_have_a_logarithm():
         assert isinstance(found, LogTransform)
 
 
+def test_capped_prices_may_have_a_logarithm():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 3))
+    y = np.minimum(np.exp(X[:, :1] + 0.5 * rng.standard_normal((800, 1))), 2.0)
+    assert isinstance(
+        read_transform("auto", X, y, None, np.ones(800), plan_support("auto", y[:, 0])), LogTransform
+    )
+
+
 def test_tobit_scores_are_log_likelihoods_of_the_target():
     """On noise-free parameters: many rows, one column, against the density of the truth."""
     rng = np.random.default_rng(0)

@@ -12,13 +12,7 @@ from tggm.estimators._ridge import log_is_better, select_columns
 from tggm.estimators._settings import Settings
 from tggm.predictive import Observed, ScalarPredictive, Support
 from tggm.predictive.base import log_between
-from tggm.predictive.calibration import (
-    MOST_LOG_VARIANCE,
-    Calibration,
-    HeldOut,
-    evenly_spaced,
-    fit_calibration,
-)
+from tggm.predictive.calibration import MOST_VARIANCE, Calibration, HeldOut, evenly_spaced, fit_calibration
 from tggm.predictive.gaussian_mixture import LogTransform
 from tggm.predictive.support import NO_PLAN, Plan, plan_support
 
@@ -89,7 +83,7 @@ def read_transform(
     rows = evenly_spaced(np.flatnonzero(weight > 0), MOST_COMPARED)
     y, at = Y[rows], None if side is None else np.where(side == 2, 0.0, side)[rows]
     lower = None if plan.cells is None else plan.cells.lower
-    if lower is not None or (side is not None and least >= 0):
+    if lower is not None or (least >= 0 and (side is not None or plan.cells is not None)):
         y, at = (y, at) if plan.cells is None else limit_rows(plan.cells, y, at)
         return shifted_log(X[rows], y[:, 0], None if at is None else at[:, 0], lower or 0.0)
     better = side is None and least > 0 and _has_long_tail(y[:, 0])
@@ -232,7 +226,7 @@ class Units(NamedTuple):
     @property
     def most(self) -> float | None:
         """Return the bound c of the calibration of a logarithm, in the model's units; None without one."""
-        return None if self.transform is None else MOST_LOG_VARIANCE / self.scale**2
+        return None if self.transform is None else MOST_VARIANCE / self.scale**2
 
     def forward(self, y: Floats) -> Floats:
         """Convert targets to the model's units; infinite values stay infinite."""

@@ -20,9 +20,8 @@ output has its own `Calibration`.
 
 The logarithm of a target has "scales". T is Gaussian with 1/ν = 0; five Gaussians are used if they gain three
 nats: T = Z √(ν/G), Z Gaussian, where G takes five quantiles of its chi-squared distribution. The mean of the
-target is exp(variance / 2) times its median, so that variances far above those of the held-out rows would
-make it arbitrarily large. Therefore the variance due to D is below c, and a Gaussian that is wider than the
-row's √(f² v + …) has a variance of at most 3 c. c is 1 in units of the logarithm.
+target is exp(variance / 2) times its median. So that it is not arbitrarily large, the variance due to D is
+below c, and a Gaussian wider than √(f² v + …) has at most the variance 3 c. c is 1 in units of the logarithm.
 
 Held-out rows. Row i is held out by k of the K members. A new row is predicted by all K, with a smaller error:
 if members vary with variance D around their common expectation, whose squared error is τ², then
@@ -54,7 +53,6 @@ members, which is too small and correlated with the error; only half of the redu
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -93,7 +91,7 @@ _OUTLIER = 10.0  # medians at which squared errors are clipped in the regression
 _FINE = 1e-4  # width of a cell, in deviations, below which its density is used
 _LEAST_SCATTER = 0.2  # smallest share of the scatter of members that trained on the row
 
-MOST_LOG_VARIANCE = 1.0  # c of the table above, in units of the logarithm
+MOST_VARIANCE = 1.0  # c of the table above, in units of the logarithm
 _WIDEST = 3.0  # variance of the Gaussians of "scales", in c
 
 _SHAPE = {f"h{k}": (-HIGHEST, HIGHEST) for k in range(KNOTS)}
@@ -101,7 +99,7 @@ NUMBERS: dict[str, dict[str, tuple[float, float]]] = {  # names and ranges of th
     "linear": {},
     "student": {"f": _FACTOR, "g": _FACTOR, "1/ν": (0.0, _MOST_HEAVINESS)},
     "shaped": {"f": _FACTOR, "g": _FACTOR, "1/ν": (LEAST_HEAVINESS, _MOST_HEAVINESS), **_SHAPE},
-    "scales": {"f": _FACTOR, "g": _FACTOR, "1/ν": (0.0, _MOST_HEAVINESS), "c": (1e-12, 1e12)},
+    "scales": {"f": _FACTOR, "g": _FACTOR, "1/ν": (0.0, _MOST_HEAVINESS), "c": (1e-300, 1e300)},
 }
 
 
@@ -132,8 +130,10 @@ class Calibration(NamedTuple):
         heaviness, most = self.numbers[2:]
         if heaviness < LEAST_HEAVINESS:
             return square[None, ...], np.ones((1, 1))
+        nu, middle = 1 / heaviness, np.cumsum(_MASSES) - 0.5 * _MASSES
+        ratio = 0.5 * nu / gammaincinv(0.5 * nu, middle)[:, None]
         widest = xp.maximum(square, xp.ones_like(square) * (_WIDEST * most))[None, ...]
-        return xp.minimum(square[None, ...] * _squares(heaviness)[:, None], widest), _MASSES[:, None]
+        return xp.minimum(square[None, ...] * ratio, widest), _MASSES[:, None]
 
     def distribution(
         self, centre: Floats, var: Floats, between: Floats, *, loc: float = 0.0, scale: float = 1.0
@@ -150,14 +150,6 @@ class Calibration(NamedTuple):
         if heaviness < LEAST_HEAVINESS:
             return GaussianMixture(centre[None], square[None], loc=loc, scale=scale)
         return StudentPredictive(centre, np.sqrt(square), heaviness, loc=loc, scale=scale)
-
-
-@lru_cache(maxsize=1024)
-def _squares(heaviness: float) -> Floats:
-    """Return the squared widths of the Gaussians of "scales"."""
-    nu, middle = 1 / heaviness, np.cumsum(_MASSES) - 0.5 * _MASSES
-    squares: Floats = 0.5 * nu / gammaincinv(0.5 * nu, middle)
-    return squares
 
 
 def checked_calibration(kind: Any, numbers: Any) -> Calibration:

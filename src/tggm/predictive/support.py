@@ -99,7 +99,8 @@ def checked_support(value: Any) -> Support | str | None:
     if value is None or (isinstance(value, str) and value == "auto"):
         return value
     numbers = isinstance(value, Sequence) and not isinstance(value, str) and len(value) in (2, 3)
-    if not numbers or not all(x is None or _is_number(x) for x in value):
+    reals = [x for x in value if x is not None] if numbers else [math.nan]
+    if not all(type(x) is not bool and isinstance(x, Real) and math.isfinite(x) for x in reals):
         raise ValueError(
             "`support` must be 'auto', None, (lower, upper) or (lower, upper, step), each a finite number or "
             f"None for no limit or step; got {value!r}."
@@ -121,10 +122,6 @@ def restored_support(value: Any, n_outputs: int) -> Support | None:
     if not isinstance(found, Support) or n_outputs != 1:
         raise ValueError(f"a support of {n_outputs} outputs, {value!r}")
     return found
-
-
-def _is_number(x: Any) -> bool:
-    return not isinstance(x, bool | np.bool_) and isinstance(x, Real) and math.isfinite(x)
 
 
 class Plan(NamedTuple):
