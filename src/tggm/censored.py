@@ -1,5 +1,6 @@
 """Targets of which some are limits or intervals instead of measurements, and scores of survival functions."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,11 +41,10 @@ def sides(name: str, side: ArrayLike, shape: tuple[int, ...]) -> Floats:
             raise ValueError(f"`{name}`: sides are 'left', 'none' or 'right'; got {unknown[0]!r}.")
         array = np.vectorize(SIDES.__getitem__, otypes=[float])(array)
     array = np.asarray(array, np.float64)
-    if array.size != np.prod(shape) or not np.isin(array, (-1, 0, 1)).all():
-        raise ValueError(
-            f"`{name}`: sides must be -1 (at most), 0 (measured) or 1 (at least), shape {shape}; "
-            f"got shape {array.shape}."
-        )
+    wrong = array[~np.isin(array, (-1, 0, 1))]
+    if array.size != np.prod(shape) or len(wrong):
+        got = f"{wrong[0]:g}" if len(wrong) else f"{array.size} for {math.prod(shape)} targets"
+        raise ValueError(f"`{name}`: sides must be -1 (at most), 0 (measured) or 1 (at least); got {got}.")
     return array.reshape(shape)
 
 
@@ -68,10 +68,16 @@ def read_limits(y: Any, censored: Any) -> tuple[Floats, Floats, Floats]:
     if censored != "interval":
         raise ValueError(f"`censored` must be 'interval' or an array of sides; got {censored!r}.")
     ends = np.asarray(array, np.float64)
-    if ends.ndim != 2 or ends.shape[1] != 2 or not (ends[:, 0] <= ends[:, 1]).all():
+    pairs = ends.ndim == 2 and ends.shape[1] == 2
+    if not pairs or not (ordered := ends[:, 0] <= ends[:, 1]).all():
+        got = (
+            f"{tuple(ends[~ordered][0].tolist())} in row {ordered.argmin()}"
+            if pairs
+            else f"shape {ends.shape}"
+        )
         raise ValueError(
             "`y` must have two columns with `censored='interval'`, lower <= upper ends without NaN; got "
-            f"shape {ends.shape}."
+            f"{got}."
         )
     low, high = ends.T
     open_low, open_high = np.isinf(low), np.isinf(high)

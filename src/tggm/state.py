@@ -129,7 +129,7 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
     if len(pools) not in (0, n):
         raise ValueError(f"{len(pools)} calibrations for {n} outputs")
     transform = checked_transform(meta["transform"])
-    if transform is not None and not all(each.is_gaussian for each in pools):
+    if transform is not None and any(each.kind not in ("linear", "scales") for each in pools):
         raise ValueError("a transformed target has no mean if tails are heavier than a Gaussian's")
     neighbors = checked_neighbors(arrays, meta["neighbors"], (members, units[-1]), n if regression else 0, n)
     if neighbors is not None and regression and not (pools and all(each.numbers for each in pools)):

@@ -18,9 +18,9 @@ KINDS = {  # pool and transform of a regressor
     "student": (STUDENT, None),
     "shaped": (["shaped", 0.6, 2.0, 0.05, *np.sin(np.arange(17.0))], None),
     "log mixture": (["linear"], 0.0),
-    "log student": (["student", 0.6, 2.0, 0.0], 1.5),
-    "scales": (["scales", 0.6, 2.0, 0.2], None),
-    "log scales": (["scales", 0.6, 2.0, 0.2], 1.5),
+    "log student": (["scales", 0.6, 2.0, 0.0, 0.5], 1.5),
+    "scales": (["scales", 0.6, 2.0, 0.2, 50.0], None),
+    "log scales": (["scales", 0.6, 2.0, 0.2, 0.5], 1.5),
 }
 SUPPORTS = {"limits": (3.0, 7.0, None), "counts": (0.0, None, 1.0), "tenths": (None, None, 0.1)}
 

@@ -9,9 +9,10 @@ from tests.estimators.small import SMALL
 from tggm import TGGMRegressor, load, save
 from tggm.data import from_arrays
 from tggm.data.standardise import Columns
-from tggm.estimators._support import latent_scale, shifted_log, tobit_scores
+from tggm.estimators._support import latent_scale, read_transform, shifted_log, tobit_scores
 from tggm.predictive import Support
 from tggm.predictive.gaussian_mixture import LogTransform
+from tggm.predictive.support import NO_PLAN, plan_support
 
 QUICK = {**SMALL, "max_epochs": 40, "linear": True}
 ROWS = 400
@@ -27,6 +28,7 @@ def line():
 TARGETS = {
     "zeros": (lambda z: np.maximum(z, 0.0), (0.0, None, None)),
     "grades": (lambda z: np.round(2 * z), (None, None, 1.0)),
+    "few counts": (lambda z: np.clip(np.round(1.2 * z), 0, 2), (0.0, 2.0, 1.0)),
     "capped shares": (lambda z: np.clip(0.5 + z, 0.0, 1.0), (0.0, 1.0, None)),
     "far from zero": (lambda z: z + 30, None),
 }
@@ -134,6 +136,24 @@ def test_the_logarithm_is_chosen_for_a_long_tail_above_zero(unit):
     assert 0 < found.shift < 100 * unit
     tail = np.where(z == z.max(), 1e4, np.maximum(np.exp(2 * z) - 1, 0.0))  # one value gains 10⁴ nats
     assert log_of(X, unit * tail) is not None
+
+
+def test_intervals_alone_may_have_a_logarithm():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3))
+    y = np.exp(2 * X[:, :1] + 0.5 * rng.standard_normal((300, 1)))
+    for plan in (NO_PLAN, plan_support(Support(0.0), y[:, 0])):
+        found = read_transform("auto", X, np.floor(y) + 0.5, np.full((300, 1), 2.0), np.ones(300), plan)
+        assert isinstance(found, LogTransform)
+
+
+def test_capped_prices_may_have_a_logarithm():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 3))
+    y = np.minimum(np.exp(X[:, :1] + 0.5 * rng.standard_normal((800, 1))), 2.0)
+    assert isinstance(
+        read_transform("auto", X, y, None, np.ones(800), plan_support("auto", y[:, 0])), LogTransform
+    )
 
 
 def test_tobit_scores_are_log_likelihoods_of_the_target():

@@ -51,6 +51,8 @@ def test_intervals_and_events_in_the_conventions_of_their_users(curve):
     assert_array_equal(quick().fit(X, events).W1_, plain.W1_)
     survival = plain.predict_survival(X, [0.5, 2.0])
     assert_allclose(survival, 1 - plain.predict_dist(X).cdf([[0.5, 2.0]]), atol=1e-12)
+    with pytest.raises(ValueError, match=r"`times` must be a list of finite numbers; got \[nan\]"):
+        plain.predict_survival(X, [np.nan])
     coarse = np.stack([np.floor(2 * y) / 2, np.floor(2 * y) / 2 + 0.5], 1)  # widths are half a unit
     for transform in (None, "log"):  # of which some intervals have no lower end
         shifted = coarse - coarse.min() if transform else coarse
@@ -64,7 +66,7 @@ def test_intervals_and_events_in_the_conventions_of_their_users(curve):
 @pytest.mark.parametrize(
     ("y", "censored", "message"),
     [
-        ([[0.0, 1.0], [2.0, 1.0]], "interval", r"`y` must have two columns .*, lower <= upper ends"),
+        ([[0.0, 1.0], [2.0, 1.0]], "interval", r"`y` must have two .*; got \(2\.0, 1\.0\) in row 1\."),
         ([0.0, 1.0], "interval", r"`y` must have two columns .* got shape \(2,\)"),
         ([[-np.inf, np.inf], [0, 1]], "interval", "`y` has a row without a finite end"),
         ([0.0, 1.0], "right", "`censored` must be 'interval' or an array of sides; got 'right'"),
@@ -90,7 +92,8 @@ def test_missing_targets_of_two_outputs(curve):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda y: (y, np.full(200, 2)), "`censored`: sides must be -1"),
+        (lambda y: (y, np.full(200, 2)), "`censored`: sides must be -1 .*; got 2"),
+        (lambda y: (y, np.full(200, -1)), "`censored` must not be a limit on the same side for every row"),
         (lambda y: (np.stack([y, y], 1), np.zeros(200)), "`censored` is for one output; `y` has 2"),
         (lambda y: (np.stack([y, np.full(200, np.nan)], 1), None), "column without any target"),
         (lambda y: (np.where(y > 1, np.nan, y), None), "contains NaN"),

@@ -50,7 +50,7 @@ def test_bad_data_raise(data, message):
     ("side", "message"),
     [
         (["none", "up"], "`side`: sides are 'left', 'none' or 'right'; got 'up'"),
-        ([1], r"`side`: sides must be -1 .* shape \(2,\); got shape \(1,\)"),
+        ([1], "`side`: sides must be -1 .*; got 1 for 2 targets"),
     ],
 )
 def test_bad_sides_raise(side, message):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import kstest
+from scipy.stats import chi2, kstest
 
 from tests.cases import few
 from tests.predictive.held_out_rows import Ensemble, student
@@ -87,16 +87,30 @@ def test_calibration_on_twenty_rows_loses_little(case):
 def test_light_tails_are_those_of_gaussians():
     heavy, light = Ensemble(0, noise=student), Ensemble(0)
     assert fit_calibration(heavy.held_out(2000)).numbers[2] > 0.1
-    assert fit_calibration(light.held_out(2000), light_tails=True).numbers[2] == 0
-    scales = fit_calibration(heavy.held_out(2000), light_tails=True)
+    assert fit_calibration(light.held_out(2000), most=1e6).numbers[2] == 0
+    scales = fit_calibration(heavy.held_out(2000), most=1e6)
     assert scales.kind == "scales"
-    assert scales.is_gaussian
+    assert scales.numbers[2] > 0.1
     members, y = heavy.fresh(FRESH)
     laws = [pooled(each, members) for each in (scales, fit_calibration(heavy.held_out(2000)))]
     one = GaussianMixture(laws[0].mean()[None], laws[0].var()[None])
     scores = [law.logpdf(y).mean() for law in (*laws, one)]
     assert scores[0] > scores[1] - 0.01
     assert scores[0] > scores[2] + 0.03
+
+
+def test_variances_of_logarithms_are_bounded():
+    """With m = 0, f² v = 0.2 and g² D = e the variance is 0.2 + e/(1 + e/c); the widest has at most 3 c."""
+    means = np.array([[-1.0, -10.0, -1e6], [1.0, 10.0, 1e6]])
+    members, e, c = GaussianMixture(means, np.full((2, 3), 0.8)), 0.09 * 2 * means[0] ** 2, 0.7
+    one = pooled(Calibration("scales", (0.5, 0.3, 0.0, c)), members)
+    assert_allclose(one.var(), 0.2 + e * c / (e + c))
+    law = pooled(Calibration("scales", (0.5, 0.3, 0.25, c)), members)
+    _, std, weight = law.components
+    assert_allclose(weight.sum(0), 1)
+    assert_allclose(std.max(0) ** 2, [2.1, 2.1, 2.1])
+    nu, chi = 4.0, chi2.ppf([0.01, 0.06, 0.2, 0.45, 0.8], 4)  # middles of 2, 8, 20, 30 and 40 %
+    assert_allclose(std[:, 0] ** 2, np.minimum(one.var()[0] * nu / chi, 3 * c))
 
 
 def uniform(rng, size):

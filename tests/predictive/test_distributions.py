@@ -22,7 +22,7 @@ KERNELS = GaussianMixture(
 CASES = {
     "mixture": MEMBERS,
     "student": pooled(Calibration("student", (0.7, 0.5, 0.25)), MEMBERS),
-    "scales": pooled(Calibration("scales", (0.7, 0.5, 0.25)), MEMBERS),
+    "scales": pooled(Calibration("scales", (0.7, 0.5, 0.25, 1.0)), MEMBERS),
     "gaussian": pooled(Calibration("student", (0.7, 2.0, 0.0)), MEMBERS),
     "shaped": pooled(Calibration("shaped", (0.7, 0.5, 0.25, *np.linspace(-1, 1, 17))), MEMBERS),
     "light shaped": pooled(Calibration("shaped", (0.7, 2.0, 1e-3, *np.sin(np.arange(17)))), MEMBERS),

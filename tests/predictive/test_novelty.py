@@ -107,9 +107,10 @@ def test_added_variance_is_that_of_the_pooled_width():
     around, Z = neighbourhood(), at(0.0, 3.0)
     f = 0.5
     pools = (Calibration("student", (f, 2.0, 0.1)),)
-    assert_allclose(f**2 * added_variance(around, Z, 1, pools, np.inf), around.variance(Z))
-    assert_allclose(added_variance(around, Z, 1, (), np.inf), 0)  # the plain mixture of members
-    assert (f**2 * added_variance(around, Z, 1, pools, 1.0) <= 1).all()
+    assert_allclose(f**2 * added_variance(around, Z, 1, pools), around.variance(Z))
+    assert_allclose(added_variance(around, Z, 1, ()), 0)  # the plain mixture of members
+    log = (Calibration("scales", (f, 2.0, 0.0, 1.0)),)
+    assert_allclose(f**2 * added_variance(around, Z, 1, log), around.variance(Z) / (1 + around.variance(Z)))
 
 
 @pytest.mark.parametrize(

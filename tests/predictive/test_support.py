@@ -58,6 +58,23 @@ def test_rows_at_a_limit_have_the_cells_of_the_lattice():
     assert_array_equal(np.ravel(plan.cells.cell(np.array([0.0, 1.0]))), [-np.inf, 0.5, 0.5, 1.5])
 
 
+def test_only_limits_of_training_are_censored():
+    """The end of a scale of grades is a candidate; rows there are measured."""
+    y = RNG.choice(4, N, p=[0.5, 0.3, 0.12, 0.08]).astype(float)
+    plan = plan_support("auto", y)
+    assert plan.base == (0.0, None, None)
+    assert plan.cells == (0.0, None, 1.0)
+    assert plan.candidates[-1] == (0.0, 3.0, 1.0)
+
+
+def test_limits_may_be_rounded():
+    for support in (Support(0.0, 0.1 + 0.2, 0.1), Support(-0.1 - 0.2, None, 0.1)):
+        limit = next(x for x in support[1::-1] if x not in (None, 0.0))
+        assert_array_equal(support.observe(np.array([10 * limit, limit / 0.9999])), limit)
+        ends = np.ravel(support.cell(np.array([round(limit, 1)])))
+        assert np.isinf(ends).sum() == 1
+
+
 def test_a_given_support_contains_the_targets():
     assert plan_support(Support(0, 9, 0.5), np.array([0.0, 2.5, 9.0])).base == (0, 9, 0.5)
     assert plan_support(None, LATENT) is NO_PLAN

@@ -177,25 +177,22 @@ def _law(
     """Return mean and variance of z, or log E exp(k · scale · z) for k = 1, 2, and the quantiles of z."""
     if pool.kind == "linear":
         return _mixture(xp, mean, xp.sqrt(var), xp.ones_like(mean) / mean.shape[0], levels, log_scale)
-    f, g, *shape = pool.numbers
+    shape = pool.numbers[2:]
     one = GaussianMixture(np.zeros((1, 1)), np.ones((1, 1)))
     standard: Any = pooled(Calibration(pool.kind, (1.0, 1.0, *shape)), one)
     centre = xp.mean(mean, axis=0)
     between = xp.sum((mean - centre) ** 2, axis=0) / max(mean.shape[0] - 1, 1)
-    width2 = f**2 * xp.mean(var, axis=0) + g**2 * between
+    width2 = pool.square(xp.mean(var, axis=0), between)
     width, deviation = xp.sqrt(width2)[None, ...], xp.sqrt(width2 * float(standard.var()[0]))[None, ...]
     places, std, weight, other = centre[None, ...], deviation, xp.ones_like(deviation), None
     if pool.kind == "scales":
-        _, widths, masses = standard.components
-        places, std, weight = places * np.ones_like(widths), width * widths, weight * masses
+        squares, masses = pool.gaussians(width2, xp)
+        places, std, weight = places * np.ones_like(masses), xp.sqrt(squares), weight * masses
+        deviation = xp.sqrt(xp.sum(weight * squares, axis=0, keepdims=True))
     else:
         quantiles = centre[..., None] + width[0, ..., None] * standard.ppf(np.array([levels]))[0]
         if kernels is None:
-            if log_scale is None:
-                return centre, deviation[0, ...] ** 2, quantiles
-            # the pool of a logarithm is Gaussian
-            first, second = (0.5 * (k * log_scale) ** 2 for k in (1, 2))
-            return centre * log_scale + width2 * first, centre * (2 * log_scale) + width2 * second, quantiles
+            return centre, deviation[0, ...] ** 2, quantiles
         m, w = centre[..., None, None], width[0, ..., None, None]
         other = quantiles, lambda points: _standard_cdf(xp, standard, (points - m) / w)
     if kernels is not None:

@@ -22,7 +22,7 @@ from tggm.predictive.gaussian_mixture import mixtures
 from tggm.predictive.gaussian_process import shifted
 from tggm.predictive.marginal import Marginal, averages, fill_unknown
 from tggm.predictive.neighbors import target_laws
-from tggm.predictive.novelty import MOST_LOG_VARIANCE, Neighbourhood, added_variance
+from tggm.predictive.novelty import Neighbourhood, added_variance
 from tggm.predictive.numpy_network import BOUNDED, Network, class_log_probabilities
 from tggm.settings import flag
 from tggm.state import Arrays, Meta, Shapes, State, checked_state
@@ -201,8 +201,7 @@ class NumPyRegressor(PortablePredictor):
         parts = zip(*map(self.network_.variances, found), strict=True)
         mean, var = (np.concatenate(each, axis=1) for each in parts)  # (members, rows, n)
         mean = shifted(state.process, Z, mean)
-        most = np.inf if state.transform is None else MOST_LOG_VARIANCE
-        var += added_variance(self._around, Z, var.shape[2], state.calibration, most)
+        var += added_variance(self._around, Z, var.shape[2], state.calibration)
         near, members = None, mixtures(mean, var, *state.scales.y)
         if state.neighbors is not None:
             places = np.concatenate([each.places(state.neighbors.projection) for each in found])

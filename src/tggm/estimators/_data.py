@@ -280,6 +280,11 @@ def read_numbers(
     inputs, columns = _encode(estimator, X_, y_ if y_.ndim == 1 else targets.Y, kept, holdout)
     targets_, weights = targets.of(kept), weight_[kept]
     limits = targets_.side
+    if limits is not None and abs(limits).min() == 1 == abs(limits.mean()):
+        raise ValueError(
+            "`censored` must not be a limit on the same side for every row; add rows that were measured, or "
+            "with a limit on the other side."
+        )
     Y, side, half, transform, plan = scale_target(settings, inputs, *targets_, weights)
     targets_ = Targets(Y, side, half)
     y_scales = targets_.scales(weights, settings.standardize)

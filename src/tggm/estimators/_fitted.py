@@ -176,8 +176,8 @@ def pool_regression(
             if settings.calibrate:
                 fitted = _calibrated(fitted, held, rows, data)
                 limits, censored = None, isinstance(data, Data) and data.y.side is not None
-                if censored and data.plan.base is not None and not data.plan.censored:
-                    limits, censored = units_of(fitted).limits(data.plan.base), False
+                if censored and fitted.support is not None and not data.plan.censored:
+                    limits, censored = units_of(fitted).limits(fitted.support), False
                 # measured rows alone would be biased where others are censored
                 if settings.neighbors != 0 and not (censored and settings.neighbors is None):
                     pair = members if blocks.partial else fitted.model, fitted.model
@@ -211,10 +211,10 @@ def _with_process(
 
 def _calibrated(fitted: Fitted, held: list[HeldOut], rows: Any, data: Data | StreamData) -> Fitted:
     """Calibrate each output, and choose the support of a single target."""
-    plan, light = data.plan, fitted.transform is not None
+    plan = data.plan
     if isinstance(data, Data) and plan.base is not None and plan.base.step is not None:
         held = [units_of(fitted).cells_of(plan.base, held[0], observed_targets(fitted, data)[rows])]
-    pools = tuple(map(partial(fit_calibration, light_tails=light), held))
+    pools = tuple(map(partial(fit_calibration, most=units_of(fitted).most), held))
     if not (isinstance(data, Data) and plan.candidates):
         return replace(fitted, calibration=pools)
     y = observed_targets(fitted, data)[rows]
@@ -260,8 +260,7 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
         ]
     if fitted.support is not None:
         rows = [rows[0]._replace(ends=units_of(fitted).ends(fitted.support, Y[:, 0]))]
-    light = fitted.transform is not None
-    pools = tuple(map(partial(fit_calibration, light_tails=light), rows))
+    pools = tuple(map(partial(fit_calibration, most=units_of(fitted).most), rows))
     found, near = replace(fitted, calibration=pools), fitted.neighbors
     if near is not None:
         inputs = Z.astype(fitted.dtype, copy=False)
@@ -281,10 +280,7 @@ def moments(fitted: Fitted, Z: Floats, *, widen: bool = True) -> tuple[Floats, F
 
 def widening(fitted: Fitted, Z: Floats) -> Floats:
     """Return the variance to add to that of each member, (N, n)."""
-    most = np.inf if fitted.transform is None else novelty.MOST_LOG_VARIANCE
-    return novelty.added_variance(
-        fitted.neighbourhood, Z, len(fitted.scales.y.shift), fitted.calibration, most
-    )
+    return novelty.added_variance(fitted.neighbourhood, Z, len(fitted.scales.y.shift), fitted.calibration)
 
 
 def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:
@@ -389,8 +385,8 @@ def mean_noise_disagreement(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats, 
     pools = fitted.calibration or (Calibration(),) * len(members)
     for j, (calibration, law) in enumerate(zip(pools, pool(fitted, Z, members), strict=True)):
         _, total, between = disagreement(members[j])
-        f, g = calibration.factors
-        share = f**2 * (total - added[:, j]) / (f**2 * total + g**2 * between)
+        noise_square = calibration.factors[0] ** 2 * (total - added[:, j])
+        share = noise_square / calibration.square(total, between)
         marginal = law if starts is None else Marginal(law, starts)
         noise = averages(law.var() * share, starts)
         found.append((marginal.mean(), np.sqrt(noise), np.sqrt(np.maximum(marginal.var() - noise, 0.0))))

@@ -222,7 +222,7 @@ def calibration_of_rest(
         rest = (1 - weight.sum(1)) * np.exp(own.log_likelihood(calibration))
         share = rest / np.maximum(rest + explained, np.finfo(float).tiny)
         again = held._replace(weight=held.weight * share)
-        found = fit_calibration(again, light_tails=calibration.is_gaussian)
+        found = fit_calibration(again, most=calibration.most)
         if found.kind == "linear":  # too few rows
             break
         calibration = found

@@ -12,7 +12,7 @@ from tggm.estimators._ridge import log_is_better, select_columns
 from tggm.estimators._settings import Settings
 from tggm.predictive import Observed, ScalarPredictive, Support
 from tggm.predictive.base import log_between
-from tggm.predictive.calibration import Calibration, HeldOut, fit_calibration
+from tggm.predictive.calibration import MOST_VARIANCE, Calibration, HeldOut, evenly_spaced, fit_calibration
 from tggm.predictive.gaussian_mixture import LogTransform
 from tggm.predictive.support import NO_PLAN, Plan, plan_support
 
@@ -80,18 +80,14 @@ def read_transform(
                 "Pass 'auto' or None."
             )
         return LogTransform()
-    measured = np.ones(len(X), np.bool_) if side is None else side[:, 0] == 0
-    rows = np.flatnonzero(measured & (weight > 0))
-    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(int)]
-    y = Y[rows, 0]
-    if plan.cells is not None and plan.cells.lower is not None:
-        value, at = limit_rows(plan.cells, y[:, None], None)
-        return shifted_log(X[rows], value[:, 0], None if at is None else at[:, 0], plan.cells.lower)
-    if side is not None and least >= 0:  # measured targets alone would be biased
-        rows = np.flatnonzero((side[:, 0] != 2) & (weight > 0))
-        rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(int)]
-        return shifted_log(X[rows], Y[rows, 0], side[rows, 0], 0.0)
-    better = least > 0 and _has_long_tail(y) and log_is_better(X[rows], y, weight[rows])
+    rows = evenly_spaced(np.flatnonzero(weight > 0), MOST_COMPARED)
+    y, at = Y[rows], None if side is None else np.where(side == 2, 0.0, side)[rows]
+    lower = None if plan.cells is None else plan.cells.lower
+    if lower is not None or (least >= 0 and (side is not None or plan.cells is not None)):
+        y, at = (y, at) if plan.cells is None else limit_rows(plan.cells, y, at)
+        return shifted_log(X[rows], y[:, 0], None if at is None else at[:, 0], lower or 0.0)
+    better = side is None and least > 0 and _has_long_tail(y[:, 0])
+    better = better and log_is_better(X[rows], y[:, 0], weight[rows])
     return LogTransform() if better else None
 
 
@@ -227,6 +223,11 @@ class Units(NamedTuple):
             low, high = np.where(limited, held.ends[0], low), np.where(limited, held.ends[1], high)
         return held._replace(ends=(low, high))
 
+    @property
+    def most(self) -> float | None:
+        """Return the bound c of the calibration of a logarithm, in the model's units; None without one."""
+        return None if self.transform is None else MOST_VARIANCE / self.scale**2
+
     def forward(self, y: Floats) -> Floats:
         """Convert targets to the model's units; infinite values stay infinite."""
         moved = y if self.transform is None else self.transform.forward(y)
@@ -246,9 +247,7 @@ def choose_support(
     it. Bounds never have a worse CRPS for targets between them; they are used where the law crosses them.
     """
     support = plan.base
-    light = units.transform is not None
-    places = np.flatnonzero(held.usable_mask)
-    places = places[np.linspace(0, len(places) - 1, min(len(places), MOST_COMPARED)).astype(int)]
+    places = evenly_spaced(np.flatnonzero(held.usable_mask), MOST_COMPARED)
     if not len(places) or calibration.kind == "linear":
         return support, calibration
     some, target = held.take(places), y[places]
@@ -262,7 +261,7 @@ def choose_support(
         if candidate.step < FINE * float(np.median(law.std())):
             continue
         before = (support or Support())._replace(step=candidate.step)
-        other = fit_calibration(units.cells_of(candidate, held, y), light_tails=light)
+        other = fit_calibration(units.cells_of(candidate, held, y), most=units.most)
         tried = [(each, _law_of(some, each, units)) for each in (other, calibration)]
         logs = [some.weight @ _cell_log(each, *candidate.cell(target)) for _, each in tried]
         best, rounded = tried[int(np.argmax(logs))]

@@ -339,8 +339,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         ``predict_quantiles(X, 0.5)`` is the median survival time.
         """
         t = np.atleast_1d(np.asarray(times, dtype=np.float64))
-        if t.ndim != 1:
-            raise ValueError(f"`times` must be a list of numbers; got shape {t.shape}.")
+        if t.ndim != 1 or not np.isfinite(t).all():
+            raise ValueError(f"`times` must be a list of finite numbers; got {times!r}.")
         laws = compute.marginals(self.fitted_, self._inputs(X))
         return self._shaped(np.stack([np.exp(law.logsf(t[None])) for law in laws], axis=1))
 

@@ -8,7 +8,7 @@ linear     ()               the mixture of the members itself, (1/K) Σ p_k
 student    (f, g, 1/ν)      m + √(f² v + g² D) · T, T Student with ν degrees of freedom; 1/ν = 0: Gaussian
 shaped     (f, g, 1/ν, h)   the same with the distribution function of T mapped by a density with
                             log-densities h at its knots (`student.Shape`), centred at its mean
-scales     (f, g, 1/ν)      the same with T replaced by five Gaussians of different widths
+scales     (f, g, 1/ν, c)   m + √(f² v + e/(1 + e/c)) · T, e = g² D, T of one or five Gaussians
 =========  ===============  ==========================================================================
 
 A mixture of calibrated members is too wide (Ranjan & Gneiting, 2010), and members need not be calibrated:
@@ -16,9 +16,12 @@ A mixture of calibrated members is too wide (Ranjan & Gneiting, 2010), and membe
 lower bound of 1/ν is 2/n, the tails of a Gaussian whose width is estimated from n rows. With at least 100
 rows the shape of the errors is estimated, too, if that gains more nats than the shape has knots. With fewer
 rows, or if D is not estimated from data, the Student-t is kept: errors of D would distort the shape. Each
-output has its own `Calibration`. For the logarithm of a target, whose exponential must have a mean, the
-distribution is Gaussian, or "scales" if that gains three nats: T = Z √(ν/G), Z Gaussian, where G takes five
-quantiles of its chi-squared distribution.
+output has its own `Calibration`.
+
+The logarithm of a target has "scales". T is Gaussian with 1/ν = 0; five Gaussians are used if they gain three
+nats: T = Z √(ν/G), Z Gaussian, where G takes five quantiles of its chi-squared distribution. The mean of the
+target is exp(variance / 2) times its median. So that it is not arbitrarily large, the variance due to D is
+below c, and a Gaussian wider than √(f² v + …) has at most the variance 3 c. c is 1 in units of the logarithm.
 
 Held-out rows. Row i is held out by k of the K members. A new row is predicted by all K, with a smaller error:
 if members vary with variance D around their common expectation, whose squared error is τ², then
@@ -50,7 +53,6 @@ members, which is too small and correlated with the error; only half of the redu
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -89,12 +91,15 @@ _OUTLIER = 10.0  # medians at which squared errors are clipped in the regression
 _FINE = 1e-4  # width of a cell, in deviations, below which its density is used
 _LEAST_SCATTER = 0.2  # smallest share of the scatter of members that trained on the row
 
+MOST_VARIANCE = 1.0  # c of the table above, in units of the logarithm
+_WIDEST = 3.0  # variance of the Gaussians of "scales", in c
+
 _SHAPE = {f"h{k}": (-HIGHEST, HIGHEST) for k in range(KNOTS)}
 NUMBERS: dict[str, dict[str, tuple[float, float]]] = {  # names and ranges of the numbers of each kind
     "linear": {},
     "student": {"f": _FACTOR, "g": _FACTOR, "1/ν": (0.0, _MOST_HEAVINESS)},
     "shaped": {"f": _FACTOR, "g": _FACTOR, "1/ν": (LEAST_HEAVINESS, _MOST_HEAVINESS), **_SHAPE},
-    "scales": {"f": _FACTOR, "g": _FACTOR, "1/ν": (LEAST_HEAVINESS, _MOST_HEAVINESS)},
+    "scales": {"f": _FACTOR, "g": _FACTOR, "1/ν": (0.0, _MOST_HEAVINESS), "c": (1e-300, 1e300)},
 }
 
 
@@ -110,32 +115,41 @@ class Calibration(NamedTuple):
         return (self.numbers[0], self.numbers[1]) if self.numbers else (1.0, 1.0)
 
     @property
-    def is_gaussian(self) -> bool:
-        """Return whether the distribution is a mixture of Gaussians, whose exponential has moments."""
-        return self.kind in ("linear", "scales") or self.numbers[2] < LEAST_HEAVINESS
+    def most(self) -> float | None:
+        """Return the bound c of "scales"; None for other kinds."""
+        return self.numbers[3] if self.kind == "scales" else None
+
+    def square(self, var: Any, between: Any) -> Any:
+        """Return the squared widths of rows with these v and D."""
+        f, g = self.factors
+        e = g**2 * between
+        return f**2 * var + (e if self.most is None else e / (1 + e / self.most))
+
+    def gaussians(self, square: Any, xp: Any = np) -> tuple[Any, Floats]:
+        """Return the variances of the Gaussians of "scales", (components, N), and their weights, (·, 1)."""
+        heaviness, most = self.numbers[2:]
+        if heaviness < LEAST_HEAVINESS:
+            return square[None, ...], np.ones((1, 1))
+        nu, middle = 1 / heaviness, np.cumsum(_MASSES) - 0.5 * _MASSES
+        ratio = 0.5 * nu / gammaincinv(0.5 * nu, middle)[:, None]
+        widest = xp.maximum(square, xp.ones_like(square) * (_WIDEST * most))[None, ...]
+        return xp.minimum(square[None, ...] * ratio, widest), _MASSES[:, None]
 
     def distribution(
         self, centre: Floats, var: Floats, between: Floats, *, loc: float = 0.0, scale: float = 1.0
     ) -> ScalarPredictive:
         """Return the pooled distribution of rows with these m, v and D; not for the plain mixture."""
-        f, g, heaviness, *logs = self.numbers
-        square = f**2 * var + g**2 * between
+        heaviness, *logs = self.numbers[2:]
+        square = self.square(var, between)
+        if self.kind == "scales":
+            squares, masses = self.gaussians(square)
+            means, weight = (np.broadcast_to(a, squares.shape) for a in (centre, masses))
+            return GaussianMixture(means, squares, weight=weight, loc=loc, scale=scale)
         if logs:
             return ShapedPredictive(centre, np.sqrt(square), heaviness, tuple(logs), loc=loc, scale=scale)
-        if self.kind == "scales":
-            masses = np.broadcast_to(_MASSES[:, None], (len(_MASSES), len(centre)))
-            squares, means = np.outer(_squares(heaviness), square), np.broadcast_to(centre, masses.shape)
-            return GaussianMixture(means, squares, weight=masses, loc=loc, scale=scale)
         if heaviness < LEAST_HEAVINESS:
             return GaussianMixture(centre[None], square[None], loc=loc, scale=scale)
         return StudentPredictive(centre, np.sqrt(square), heaviness, loc=loc, scale=scale)
-
-
-@lru_cache(maxsize=1024)
-def _squares(heaviness: float) -> Floats:
-    """Return the squared widths of the Gaussians of "scales"."""
-    nu, middle = 1 / heaviness, np.cumsum(_MASSES) - 0.5 * _MASSES
-    return 0.5 * nu / gammaincinv(0.5 * nu, middle)
 
 
 def checked_calibration(kind: Any, numbers: Any) -> Calibration:
@@ -279,10 +293,10 @@ def evenly_spaced(rows: Ints, most: int) -> Ints:
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
-def fit_calibration(held: HeldOut, *, light_tails: bool = False) -> Calibration:
+def fit_calibration(held: HeldOut, *, most: float | None = None) -> Calibration:
     """Fit the calibration with the best penalised log-likelihood of held-out rows; others are ignored.
 
-    `light_tails` uses one or five Gaussians: a target whose logarithm has heavier tails has no mean.
+    For the logarithm of a target, `most` is c of "scales".
     """
     usable = held.usable(_MOST_ROWS)
     if not usable.weight.size:
@@ -291,16 +305,18 @@ def fit_calibration(held: HeldOut, *, light_tails: bool = False) -> Calibration:
     n_effective = rows.weight.sum()
     if n_effective < _FEWEST_ROWS:
         return Calibration()
-    student, loss = _fit_student(rows, "student", gaussian=light_tails)
-    if light_tails:
-        scales, other = _fit_student(rows, "scales")
+    student, loss = _fit_student(rows, most, gaussian=most is not None)
+    if most is not None:
+        scales, other = _fit_student(rows, most)
         return scales if loss - other > _LEAST_GAIN else student
     if n_effective < _FEWEST_SHAPED or not rows.estimated:
         return student
     return _fit_shaped(student, rows)
 
 
-def _fit_student(rows: PooledRows, kind: str, *, gaussian: bool = False) -> tuple[Calibration, float]:
+def _fit_student(
+    rows: PooledRows, most: float | None, *, gaussian: bool = False
+) -> tuple[Calibration, float]:
     """Minimise the penalised negative log-likelihood over (log f, log g, 1/ν); 1/ν = 0 if `gaussian`."""
     free = 2 if gaussian else 3
     low, high = np.log(_FACTOR)
@@ -308,18 +324,19 @@ def _fit_student(rows: PooledRows, kind: str, *, gaussian: bool = False) -> tupl
     lower = np.array([low, low, min(2 / rows.weight.sum(), _MOST_HEAVINESS)])[:free]
     upper = np.array([high, high, _MOST_HEAVINESS])[:free]
 
-    def numbers(u: Floats) -> tuple[float, float, float]:
+    def calibration(u: Floats) -> Calibration:
         u = np.clip(u, lower, upper)
         f, g = np.clip(np.exp(u[:2]), *_FACTOR)
-        return float(f), float(g), 0.0 if gaussian else float(u[2])
+        numbers = float(f), float(g), 0.0 if gaussian else float(u[2])
+        return Calibration("student", numbers) if most is None else Calibration("scales", (*numbers, most))
 
     def loss(u: Floats) -> float:
-        f, g, heaviness = numbers(u)
-        if rows.ends is None and kind == "student":
-            width = np.sqrt(f**2 * rows.var + g**2 * rows.between)
-            log = log_student(rows.error / width, heaviness) - np.log(width)
+        tried = calibration(u)
+        if rows.ends is None and (most is None or gaussian):
+            width = np.sqrt(tried.square(rows.var, rows.between))
+            log = log_student(rows.error / width, tried.numbers[2]) - np.log(width)
         else:
-            log = rows.log_likelihood(Calibration(kind, (f, g, heaviness)))
+            log = rows.log_likelihood(tried)
         each = np.maximum(log, -_WORST)
         return float(-rows.weight @ each + 0.5 * np.sum(((u - prior) / _DEVIATION[:free]) ** 2))
 
@@ -331,7 +348,7 @@ def _fit_student(rows: PooledRows, kind: str, *, gaussian: bool = False) -> tupl
 
     found = minimize(loss, start, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True)))
     best = min((found.x, np.clip(prior, lower, upper)), key=loss)
-    return Calibration(kind, numbers(best)), loss(best)
+    return calibration(best), loss(best)
 
 
 def _fit_shaped(student: Calibration, rows: PooledRows) -> Calibration:

@@ -46,7 +46,6 @@ NEIGHBOURS = 5
 EDGE = 0.9  # share of the training rows that are nearer to the others, or have less doubt
 STEP, STEPS = 0.25, 4  # of a range, over which slopes are computed, and their number
 LINE, MISSED, DOUBT = 0.4, 0.5, 1.25  # numbers of the terms above
-MOST_LOG_VARIANCE = 0.25  # of a logarithm: the mean of its exponential grows with the variance
 WEAK = 0.03  # share of the target's variance of a column with half of the relevance
 SAMPLE = 64  # rows of which the relevance is estimated
 FAR, GROWTH = 2.0, 0.1  # ranges beyond which distances grow logarithmically, and the factor of the logarithm
@@ -240,15 +239,16 @@ def nearest(A: Floats, B: Floats, skipped: int) -> Floats:
 
 
 def added_variance(
-    around: Neighbourhood | None, Z: Floats, outputs: int, pools: Sequence[Calibration], most: float
+    around: Neighbourhood | None, Z: Floats, outputs: int, pools: Sequence[Calibration]
 ) -> Floats:
-    """Return the variance, (N, n) and below `most`, to add to that of each member for the widths above.
+    """Return the variance, (N, n), to add to that of each member for the widths above.
 
-    It is 0 for the plain mixture of members.
+    It is 0 for the plain mixture of members, and below the bound c of "scales".
     """
     if around is None or not pools:
         return np.zeros((len(Z), outputs))
     f = np.array([pool.factors[0] for pool in pools])
+    most = np.array([np.inf if pool.most is None else pool.most for pool in pools])
     added = around.variance(Z, outputs)
     return added / (1 + added / most) / f**2
 

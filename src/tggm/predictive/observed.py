@@ -34,7 +34,7 @@ _PLACES, _WEIGHTS = roots_legendre(6)
 _LOW = [1e-4, 1e-3, 5e-3, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.14, 0.18, 0.22, 0.27, 0.32, 0.38, 0.44]
 _LEVELS = np.array([*_LOW, 0.5, *(1 - p for p in reversed(_LOW))])
 _BEYOND = np.array([0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 75.0])
-_LEAST = -np.finfo(np.float64).max
+_LEAST = -1e300  # log-probability of impossible values, whose mean over rows does not overflow
 
 
 class Observed(ScalarPredictive):
@@ -42,8 +42,8 @@ class Observed(ScalarPredictive):
 
     With a step, `logpdf` is the log-probability of the cell of y minus log(step), so that it compares with
     densities, and `y` is rounded to the lattice. Without a step it is the log-probability at a limit, and the
-    log-density between limits. `logpmf` gives log-probabilities. Values without probability have the most
-    negative float. Quantiles are the smallest y with cdf(y) ≥ q. Means are exact without a step; other
+    log-density between limits. `logpmf` gives log-probabilities; values without probability have −1e300.
+    Quantiles are the smallest y with cdf(y) ≥ q. Means are exact without a step; other
     moments and CRPS have relative errors of up to 5e-5.
     """
 
@@ -77,7 +77,7 @@ class Observed(ScalarPredictive):
         return np.clip(cdf - part, 0.0, 1.0)
 
     def logpmf(self, y: ArrayLike) -> Floats:
-        """Compute log P(Y = y); the most negative float between the limits of a law without a step."""
+        """Compute log P(Y = y); −1e300 between the limits of a law without a step."""
         rows, values, shape = self._pairs("y", y)
         return np.maximum(self._log_cell(rows, values, 0.0), _LEAST).reshape(shape)
 
@@ -101,11 +101,11 @@ class Observed(ScalarPredictive):
 
     def _edge(self, y: Floats) -> Floats:
         """Return t with P(Y ≤ y) = P(Z ≤ t)."""
-        edge = y
-        if self.support.step is not None:
-            place = self.support.place(np.clip(y, self._a, self._b), lambda k: np.floor(k + ON_LATTICE))
-            edge = self.support.point(place) + 0.5 * self.support.step
-        return np.where(y < self._a, -np.inf, np.where(y >= self._b, np.inf, edge))
+        step = self.support.step or 0.0
+        point, low = np.clip(y, self._a, self._b), y < self._a - ON_LATTICE * step
+        if step:
+            point = self.support.point(self.support.place(point, lambda k: np.floor(k + ON_LATTICE)))
+        return np.where(low, -np.inf, np.where(point >= self._b, np.inf, point + 0.5 * step))
 
     def _log_tails(self, rows: Ints, z: Floats) -> tuple[Floats, Floats]:
         return self._latent.tails_at(rows, self._edge(z))
@@ -114,10 +114,10 @@ class Observed(ScalarPredictive):
         edge = self._edge(z)
         finite = np.where(np.isfinite(edge), edge, 0.0)
         cdf = np.where(np.isfinite(edge), self._latent_cdf(rows, finite), (edge > 0).astype(float))
-        return cdf, np.exp(np.maximum(self._log_density(rows, z), _LEAST))
+        return cdf, np.exp(self._log_density(rows, z))
 
     def _log_density(self, rows: Ints, z: Floats) -> Floats:
-        return self._log_cell(rows, z, 1.0)
+        return np.maximum(self._log_cell(rows, z, 1.0), _LEAST)
 
     def _log_cell(self, rows: Ints, y: Floats, density: float) -> Floats:
         """Compute log-probabilities of the cells of y; densities if `density` is 1."""

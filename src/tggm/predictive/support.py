@@ -51,12 +51,17 @@ class Support(NamedTuple):
         return towards((np.asarray(y, np.float64) - self._origin) / self.step)
 
     def point(self, place: Floats) -> Floats:
-        """Return lattice points by their numbers, as they are written: k / 10 instead of 0.1 k."""
+        """Return lattice points by their numbers, as they are written: k / 10 instead of 0.1 k.
+
+        The limits are returned as they were given, such as 0.1 + 0.2.
+        """
         assert self.step is not None
         parts, first = 1 / self.step, self._origin / self.step
-        if abs(parts - round(parts)) < 1e-9 * parts and abs(first - round(first)) < ON_LATTICE:
-            return (place + round(first)) / round(parts)
-        return self._origin + self.step * place
+        whole = abs(parts - round(parts)) < 1e-9 * parts and abs(first - round(first)) < ON_LATTICE
+        points: Floats = (place + round(first)) / round(parts) if whole else self._origin + self.step * place
+        for limit in self.ends:
+            points = np.where(np.abs(points - limit) < 0.5 * self.step, limit, points)
+        return points
 
     @property
     def _origin(self) -> float:
@@ -68,9 +73,7 @@ class Support(NamedTuple):
         if self.step is None:
             return clipped
         with np.errstate(invalid="ignore"):
-            return np.where(
-                np.isfinite(clipped), np.clip(self.point(self.place(clipped)), *self.ends), clipped
-            )
+            return np.where(np.isfinite(clipped), self.point(self.place(clipped)), clipped)
 
     def cell(self, y: ArrayLike) -> tuple[Floats, Floats]:
         """Return the ends of the latent values that are observed as y: equal ends between limits."""
@@ -95,10 +98,11 @@ def checked_support(value: Any) -> Support | str | None:
     if value is None or (isinstance(value, str) and value == "auto"):
         return value
     numbers = isinstance(value, Sequence) and not isinstance(value, str) and len(value) in (2, 3)
-    if not numbers or not all(x is None or _is_number(x) for x in value):
+    reals = [x for x in value if x is not None] if numbers else [math.nan]
+    if not all(type(x) is not bool and isinstance(x, Real) and math.isfinite(x) for x in reals):
         raise ValueError(
-            "`support` must be 'auto', None, (lower, upper) or (lower, upper, step), each a number or None; "
-            f"got {value!r}."
+            "`support` must be 'auto', None, (lower, upper) or (lower, upper, step), each a finite number or "
+            f"None for no limit or step; got {value!r}."
         )
     found = Support(*(None if x is None else float(x) for x in value))
     lower, upper = found.ends
@@ -117,10 +121,6 @@ def restored_support(value: Any, n_outputs: int) -> Support | None:
     if not isinstance(found, Support) or n_outputs != 1:
         raise ValueError(f"a support of {n_outputs} outputs, {value!r}")
     return found
-
-
-def _is_number(x: Any) -> bool:
-    return not isinstance(x, bool | np.bool_) and isinstance(x, Real) and math.isfinite(x)
 
 
 class Plan(NamedTuple):
@@ -147,7 +147,8 @@ def plan_support(given: Support | str | None, y: Floats) -> Plan:
     if isinstance(given, Support):
         if not (good := given.contains(y)).all():
             raise ValueError(
-                f"`support` is {tuple(given)}, which does not contain the target {y[~good][0]:g}."
+                f"`support` is {tuple(given)}, which does not contain the target {y[~good][0]:g}. "
+                "Change it, or leave such rows out."
             )
         return Plan(given, given)
     values, counts = np.unique(y, return_counts=True)
@@ -172,7 +173,7 @@ def plan_support(given: Support | str | None, y: Floats) -> Plan:
     if step is None or not stepped.contains(values).all():  # a limit is not on the lattice
         stepped = bounded
     candidates = [each for each in (bounded, stepped) if each != (base or Support())]
-    return Plan(base, stepped if base else None, tuple(dict.fromkeys(candidates)))
+    return Plan(base, base and base._replace(step=stepped.step), tuple(dict.fromkeys(candidates)))
 
 
 def _repeated_limits(values: Floats, counts: Any) -> tuple[float | None, float | None]:
