@@ -163,6 +163,12 @@ def test_the_parts_of_mean_and_deviation_are_listed(regression, monkeypatch):
     assert len(found["parts"]) == 4
 
 
+def test_rows_far_away_are_counted_on_the_page_only(regression):
+    model, (X, y), _ = regression
+    page = render_report(model, 20 * X, y)  # a warning would be an error
+    assert re.search(r"Warning: \d+ of 64 rows are unlike the training rows \(novelty above 2\)", page)
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

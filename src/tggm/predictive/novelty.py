@@ -51,6 +51,7 @@ WEAK = 0.03  # share of the target's variance of a column with half of the relev
 SAMPLE = 64  # rows of which the relevance is estimated
 FAR, GROWTH = 2.0, 0.05  # ranges beyond which deviations grow logarithmically, and the factor
 MOST_LOG = 15.0  # size of logarithms in a model file
+BEYOND = 2.0  # novelty of rows that are reported as unlike the training rows
 
 
 class TrainingRows(NamedTuple):
