@@ -242,11 +242,19 @@ def test_unknown_categories_are_noted(folder, tmp_path, capsys):
     assert "note: garden: 1 row with rare or unknown categories ('perhaps')" in capsys.readouterr().err
 
 
+def test_rows_far_away_are_counted(folder, tmp_path, capsys):
+    data = write(
+        tmp_path / "far.csv", [("100", "no", "gas"), ("9e6", "no", "gas")], ("area", "garden", "heating")
+    )
+    assert run(["predict", str(folder / "m.tggm"), data]) == 0
+    assert "note: 1 of 2 rows are unlike the training rows (novelty > 2)" in capsys.readouterr().err
+
+
 def test_absent_columns_are_noted(folder, tmp_path, capsys):
     data = write(tmp_path / "new.csv", [("no", "gas"), ("yes", "oil")], ("garden", "heating"))
     assert run(["predict", str(folder / "m.tggm"), data]) == 0
     captured = capsys.readouterr()
-    assert captured.err.count("has no column 'area'; predictions average over its values in training") == 1
+    assert captured.err.count("has no column 'area'; predictions average over the values in training") == 1
     assert len(table_rows(captured.out)) == 2
     told = answer(capsys, "info", str(folder / "m.tggm"))
     assert "encoded training rows and the range of each input" in told

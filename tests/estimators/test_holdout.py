@@ -162,6 +162,21 @@ def test_with_a_time_series_the_width_is_that_of_later_rows():
     assert widths["Tim"] > 1.5 * widths["0.1"]
 
 
+def test_with_groups_the_width_is_that_for_new_groups():
+    """Columns and level are those of the group; one fit holds 10 to 20 groups out, so four are averaged."""
+    group, inside = np.repeat(np.arange(500), 10), {"rows": [], "groups": []}
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((500, 2))[group] + 0.1 * rng.standard_normal((5000, 2))
+        y = X[:, 0] + rng.standard_normal(500)[group] + 0.2 * rng.standard_normal(5000)
+        for name, given in (("rows", None), ("groups", group[:1000]))[seed > 0 :]:
+            model = TGGMRegressor(**QUICK | {"max_epochs": 40, "hidden": (10,), "random_state": seed})
+            low, high = model.fit(X[:1000], y[:1000], groups=given).predict_interval(X[1000:], 0.9)
+            inside[name].append(np.mean((low <= y[1000:]) & (y[1000:] <= high)))
+    assert inside["rows"][0] < 0.8
+    assert 0.85 <= np.mean(inside["groups"]) <= 0.95
+
+
 # ---- guarantees ----
 
 

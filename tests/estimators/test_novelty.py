@@ -1,6 +1,7 @@
 """Rows unlike the training rows: beyond their range, with unknown words, gaps and columns."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import tggm
-from tests.cases import few
 from tggm import TableWarning, TGGMClassifier, TGGMRegressor
 from tggm.predictive.marginal import fill_unknown
 
@@ -23,10 +23,11 @@ FUNCTIONS = {
 FAR = pytest.mark.filterwarnings("ignore:`X` has values more than one range")
 
 
+@cache
 def fitted(name):
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (300, 2))
-    return TGGMRegressor(**SETTINGS).fit(X, FUNCTIONS[name](X[:, 0]) + 0.1 * rng.standard_normal(300))
+    X = rng.uniform(-1, 1, (1000, 2))
+    return TGGMRegressor(**SETTINGS).fit(X, FUNCTIONS[name](X[:, 0]) + 0.1 * rng.standard_normal(1000))
 
 
 def at(*values):
@@ -39,7 +40,7 @@ def line():
 
 
 @FAR
-@pytest.mark.parametrize("name", few(["line", "square", "sine"], "square"))
+@pytest.mark.parametrize("name", ["line", "square", "sine"])
 def test_intervals_beyond_the_range_hold_the_truth(name):
     X = at(1.5, 2.0, 5.0)
     low, high = fitted(name).predict_interval(X, 0.95)
@@ -48,7 +49,7 @@ def test_intervals_beyond_the_range_hold_the_truth(name):
 
 
 @FAR
-@pytest.mark.parametrize("name", few(list(FUNCTIONS), "step"))
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_widths_never_fall_back(name):
     std = fitted(name).predict(at(0.9, 1.5, 2.0, 5.0, 20.0, 100.0), return_std=True)[1]
     assert (np.diff(std) > 0).all()
@@ -92,16 +93,16 @@ def test_a_model_file_keeps_the_rows(line, tmp_path):
     assert (high - low)[2] > 10 * (high - low)[0]
     arrays, meta = tggm.estimators.to_state(line)
     arrays["train.rows"] = arrays["train.rows"][:, :1]
-    with pytest.raises(ValueError, match=r"'train.rows' has shape \(300, 1\); expected \(300, 2\)"):
+    with pytest.raises(ValueError, match=r"'train.rows' has shape \(500, 1\); expected \(500, 2\)"):
         tggm.estimators.from_state(TGGMRegressor, arrays, meta)
 
 
 def stores():
-    """Return rows of 60 stores with effects of their own, the first 15 of which are new."""
+    """Return rows of 60 stores with effects of their own, and of 400 new ones."""
     rng = np.random.default_rng(0)
-    store, x = rng.integers(0, 60, 1200), rng.uniform(-2, 2, 1200)
-    y = rng.standard_normal(60)[store] + np.sin(x) + 0.3 * rng.standard_normal(1200)
-    return pd.DataFrame({"store": [f"s{s}" for s in store], "x": x}), y, store < 15
+    store, x = np.append(rng.integers(0, 60, 1200), np.arange(60, 460)), rng.uniform(-2, 2, 1600)
+    y = rng.standard_normal(460)[store] + np.sin(x) + 0.3 * rng.standard_normal(1600)
+    return pd.DataFrame({"store": [f"s{s}" for s in store], "x": x}), y, store >= 60
 
 
 def test_new_words_and_absent_columns_are_marginalised():
@@ -110,8 +111,7 @@ def test_new_words_and_absent_columns_are_marginalised():
     low, high = model.predict_interval(X[~new], 0.9)
     with pytest.warns(TableWarning, match="unknown categories"):
         wide = model.predict_interval(X[new], 0.9)
-    # the coverage of 15 stores varies from draw to draw, the width of not knowing the store less
-    assert np.mean((wide[0] <= y[new]) & (y[new] <= wide[1])) >= 0.8
+    assert 0.8 <= np.mean((wide[0] <= y[new]) & (y[new] <= wide[1])) <= 0.97
     assert np.mean(wide[1] - wide[0]) == pytest.approx(2 * 1.645 * np.hypot(1, 0.3), rel=0.3)
     assert np.mean(high - low) < 0.6 * np.mean(wide[1] - wide[0])
     both = pd.concat([X[~new][:50], X[new][:5]])

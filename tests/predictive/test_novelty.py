@@ -49,7 +49,7 @@ def test_beyond_the_range_the_variance_is_that_of_the_formula():
     rho = curved.relevance(np.array([0]))[0, 0]
     last, change = 1.5, 1.0  # secants over h = 1/2 are 1.5, 0.5, -0.5, -1.5, which is not a line
     q = 1 + last * e + change * e / 2 * (e / 0.5 + 1)
-    wanted = (last * e) ** 2 + (0.5 * (q - (1 + e) ** 2)) ** 2
+    wanted = (last * e) ** 2 + (0.6 * (q - (1 + e) ** 2)) ** 2
     assert_allclose(curved.variance(at(-1.0 - e)), rho**2 * wanted, rtol=1e-9)
 
 
@@ -58,6 +58,8 @@ def test_the_width_grows_and_never_falls_back():
     Z = at(1.0, 1.01, 1.5, 2, 1 + 2 * FAR, 1.01 + 2 * FAR, 20, 1e4)
     variance = around.variance(Z)[:, 0]
     assert (np.diff(variance) > 0).all()
+    again = neighbourhood(lambda x: np.stack(2 * [np.where(x < 6, np.minimum(x, 1), x)]))  # a line, or none
+    assert (np.diff(again.variance(Z)[:, 0]) > 0).all()
     novelty = around.novelty(Z)
     assert (np.diff(novelty) > 0).all()
     assert_allclose(novelty[2], 1.25, atol=0.02)  # a quarter of the range beyond

@@ -16,8 +16,8 @@ from tests.cases import few
 from tests.report import chromium
 from tests.report.conftest import SPECIAL_NAMES, Tree
 from tggm.report import render_report, write_report
-from tggm.report._case import examine
-from tggm.report._sections import importance
+from tggm.report._case import examine, sample
+from tggm.report._sections import EXPLAINED_ROWS, importance
 
 HOUSES = [f"No. {k}" for k in range(64)]
 KINDS = pytest.mark.parametrize("kind", ["regression", "classes"])
@@ -146,6 +146,27 @@ def test_the_first_feature_is_the_most_important(regression, classes):
     for model, (X, y), _ in (regression, classes):
         features, _ = importance(examine(model, X, y, "y", None, None))
         assert (features[0].name, len(features)) == (SPECIAL_NAMES[0], 4)
+
+
+def test_the_parts_of_mean_and_deviation_are_listed(regression, monkeypatch):
+    """The part of a feature in a linear function is its slope times the distance from the mean."""
+    model, (X, y), _ = regression
+    slopes = {"mean": [3, 0, 0, 0], "std": [0, 0.5, 0, 1]}
+    monkeypatch.setattr(model, "_answers", lambda rows, of: rows @ np.reshape(slopes[of], (4, 1)))
+    _, found = importance(examine(model, X, y, "y", None, None))
+    few = X.to_numpy()[sample(len(X), EXPLAINED_ROWS)]
+    size = np.abs(few - few.mean(0)).mean(0)
+    for name, mean, deviation in found["parts"]:
+        j = SPECIAL_NAMES.index(name)
+        wanted = slopes["mean"][j] * size[j], slopes["std"][j] * size[j]
+        assert (mean.value, deviation.value) == pytest.approx(wanted, rel=0.02, abs=1e-9)
+    assert len(found["parts"]) == 4
+
+
+def test_rows_far_away_are_counted_on_the_page_only(regression):
+    model, (X, y), _ = regression
+    page = render_report(model, 20 * X, y)  # a warning would be an error
+    assert re.search(r"Warning: \d+ of 64 rows are unlike the training rows \(novelty above 2\)", page)
 
 
 @pytest.mark.parametrize(

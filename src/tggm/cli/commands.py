@@ -88,12 +88,15 @@ def predict(given: Any) -> None:
     """
     check_output(given.output, given.force, given.model, given.data)
     from tggm.cli.predictions import copied_columns, predicted_columns, read_inputs
+    from tggm.predictive.novelty import BEYOND
 
     light = not (given.explain or given.guarantee or given.model == STREAM)
     inputs = read_inputs(given, backends=("numpy", "jax") if light else ("jax",))
     if given.positive and not given.threshold:
         raise CommandError("--positive names the class of --threshold; pass --threshold P, too.")
     columns = predicted_columns(inputs, given)
+    if (beyond := sum(value > BEYOND for value in columns.get("novelty", ()))) and not given.quiet:
+        say(f"note: {beyond} of {len(inputs.table)} rows are unlike the training rows (novelty > {BEYOND:g})")
     if given.inputs:
         plain = given.json or given.output.endswith((".parquet", ".xlsx"))
         columns = copied_columns(inputs.table, columns, plain) | columns

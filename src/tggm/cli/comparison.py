@@ -66,8 +66,7 @@ def run_comparison(table: Table, target: Target, options: Namespace, models: lis
     inputs, y = input_columns(table, options), target.values(table)
     options = resolve_columns(table, options)
     splits = (StratifiedKFold if target.is_class else KFold)(folds, shuffle=True, random_state=options.seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about early stopping, columns and rare classes
+    with warnings.catch_warnings(action="ignore"):  # about early stopping, columns and rare classes
         for k, (rest, held) in enumerate(splits.split(y, y)):
             data = inputs.take(rest), y[rest], inputs.take(held)
             for name in rows:

@@ -66,8 +66,7 @@ def read_inputs(given: Any, *, targets: bool = False, backends: Sequence[str] = 
         groups = table.numbers_or_none(name)
         groups = np.asarray(table.words(name), object) if groups is None else groups
     names = [column.name for column in model.table_.columns_]
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as found:
         table = table.completed(names)
     notes += [str(warning.message) for warning in found]
     notes += model.table_.replacement_notes(table)
@@ -98,8 +97,7 @@ def score_inputs(inputs: Inputs, censored: str | None = None) -> tuple[Figures, 
     from tggm.cli.training import sides_of  # needs JAX
 
     stored, model, choice = inputs.stored, inputs.model, (inputs.threshold, inputs.positive)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # `read_inputs` has reported these
+    with warnings.catch_warnings(action="ignore", category=TableWarning):  # `read_inputs` has reported these
         X = model.table_.transform(inputs.table)
         side = sides_of(inputs.table, censored, stored.target)
         figures = score_all(model, inputs.table, stored.baselines, X, inputs.y, *choice, side)
@@ -135,8 +133,7 @@ def choose_threshold(inputs: Inputs, costs: list[float]) -> tuple[Inputs, str]:
 def predicted_columns(inputs: Inputs, given: Any) -> Columns:
     """Return the columns of predictions, named after the target."""
     predicted, blocks = _classes if inputs.stored.target.is_class else _numbers, []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # `read_inputs` has reported these
+    with warnings.catch_warnings(action="ignore", category=TableWarning):  # `read_inputs` has reported these
         for begin in range(0, len(inputs.table), BLOCK):
             rows = inputs.table.take(np.arange(begin, min(begin + BLOCK, len(inputs.table))))
             try:

@@ -91,8 +91,7 @@ class ServedModel:
         writer.writerows([k, *(_cell(row.get(name)) for name in names)] for k, row in enumerate(rows))
         table = parse_csv(text.getvalue(), "the request", delimiter=",", missing=self._stored.gaps)
         notes = self._model.table_.replacement_notes(table)
-        with self._lock, warnings.catch_warnings():
-            warnings.simplefilter("ignore", TableWarning)
+        with self._lock, warnings.catch_warnings(action="ignore", category=TableWarning):
             if self._stored.target.is_class:
                 labels, p = self._model.classes_.astype(str), self._model.predict_proba(table)
                 found = {"labels": labels.tolist(), "label": labels[p.argmax(1)].tolist()}

@@ -267,8 +267,7 @@ def _result(
 ) -> Fit:  # fmt: skip
     """Fit the baselines, compute scores on the held-out rows, and return the result."""
     features, figures = training_features(model.table_, X, y, target.is_class, groups), {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # `fit_table` reports these
+    with warnings.catch_warnings(action="ignore", category=TableWarning):  # `fit_table` reports these
         encoded: Any = None if test is None else model.table_.transform(test)
         baselines = fit_baselines(features, y, target.is_class)
         seconds = time.perf_counter() - begin

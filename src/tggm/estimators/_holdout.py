@@ -149,6 +149,5 @@ def choose_calibration_rows(
         aside, shuffled = np.isin(groups, drawn), rng.permutation(rows)
         first = shuffled[np.unique(groups[shuffled], return_index=True)[1]]
         drawn = first[aside[first]]
-    chosen = np.zeros(len(usable), np.bool_)
-    chosen[drawn] = True
+    chosen = np.isin(np.arange(len(usable)), drawn)
     return chosen, chosen if groups is None else aside

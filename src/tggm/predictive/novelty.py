@@ -11,14 +11,14 @@ the edge; r² is the mean of the squared slopes, and c² that of the squared cha
 With s_k the slope at the edge under member k, the variance
 
 .. math::
-    \sum_j \rho_j^2 \Big[\min\big(1, \tfrac{c}{0.4\, r}\big)^2 s^2 e^2 + 0.5^2 (q(e) - m(e))^2
+    \sum_j \rho_j^2 \Big[\min\big(1, \tfrac{c}{0.28\, r}\big)^2 s^2 e^2 + 0.6^2 (q(e) - m(e))^2
     + 1.25^2\,\mathrm{Var}_k(s_k)\, e^2\Big]
 
 is added: the slope may end, unless the section is a line, and it may differ from its estimate. The mean m(e)
 may be wrong where it leaves the extrapolation q(e), a line with the slope s, or a parabola if the section is
 steeper at the edge than before. The relevance ρ_j = V/(V + 0.03) is small for columns with little effect; V
-is the share of the target's variance that column j changes. Beyond two ranges e grows logarithmically. For
-the first variance, too, values outside of a range are moved towards it if the relevance is small.
+is the share of the target's variance that column j changes. Beyond two ranges only the logarithm of e counts.
+For the first variance, too, values outside of a range are moved towards it if the relevance is small.
 
 `novelty` is measured in the last hidden layer, with z(x) = E[h | x] · |W1| of all members: the mean distance
 d to the five nearest of the stored rows, relative to d₁, which 90 % of these rows do not exceed. Values
@@ -45,11 +45,12 @@ BLOCK = 4096  # rows, or pairs of row and column, computed at once
 NEIGHBOURS = 5
 EDGE = 0.9  # share of the training rows that are nearer to the others, or have less doubt
 STEP, STEPS = 0.25, 4  # of a range, over which slopes are computed, and their number
-LINE, MISSED, DOUBT = 0.4, 0.5, 1.25  # numbers of the terms above
+LINE, MISSED, DOUBT = 0.28, 0.6, 1.25  # numbers of the terms above
 WEAK = 0.03  # share of the target's variance of a column with half of the relevance
 SAMPLE = 64  # rows of which the relevance is estimated
-FAR, GROWTH = 2.0, 0.1  # ranges beyond which distances grow logarithmically, and the factor of the logarithm
+FAR, GROWTH = 2.0, 0.05  # ranges beyond which deviations grow logarithmically, and the factor
 MOST_LOG = 15.0  # size of logarithms in a model file
+BEYOND = 2.0  # novelty of rows that are reported as unlike the training rows
 
 
 class TrainingRows(NamedTuple):
@@ -173,23 +174,23 @@ class Neighbourhood:
         low, high = self.train[:2]
         each, edge = np.arange(len(row)), np.clip(Z[row], low, high)
         h = STEP * (high - low)[column]
-        inward = np.where(Z[row, column] > edge[each, column], -h, h)
+        outward = np.where(Z[row, column] > edge[each, column], h, -h)
+        e = np.minimum(distance, FAR)[:, None] / STEP
         places = np.repeat(edge[None], STEPS + 2, axis=0)
-        places[1:, each, column] += np.arange(STEPS + 1)[:, None] * inward
-        places[0, each, column] = Z[row, column]
+        places[1:, each, column] -= np.arange(STEPS + 1)[:, None] * outward
+        places[0, each, column] += e[:, 0] * outward
         found = self.at(places.reshape(-1, Z.shape[1]))[0].reshape(-1, STEPS + 2, len(each), outputs)
         slopes = -np.diff(found[:, 1:], axis=1)  # times h
         doubt = slopes[:, 0].std(0, ddof=1) if len(slopes) > 1 else 0.0
         s = slopes.mean(0)  # (steps, pairs, n)
         size, changes = np.sqrt((s**2).mean(0)), np.sqrt((np.diff(s, axis=0) ** 2).mean(0))
-        t, change = distance[:, None], s[0] - s[1]
-        e = np.where(t <= FAR, t, FAR + GROWTH * np.log1p(np.maximum(t - FAR, 0))) / STEP
         bent = np.minimum(1.0, changes / np.maximum(LINE * size, np.finfo(np.float64).tiny))
-        growing = change * e * (e + 1) / 2 * (s[0] * change > 0)
+        growing = (s[0] - s[1]) * e * (e + 1) / 2 * (s[0] * (s[0] - s[1]) > 0)
         mean, at_edge = found[:, :2].mean(0)
         missed = at_edge + s[0] * e + growing - mean
         parts = (bent * s[0] * e) ** 2 + (MISSED * missed) ** 2 + (DOUBT * doubt * e) ** 2
-        return parts * self.relevance(column) ** 2
+        beyond = 1 + GROWTH * np.log1p(np.maximum(distance - FAR, 0))[:, None]
+        return parts * (self.relevance(column) * beyond) ** 2
 
     def _distance(self, Z: Floats) -> Floats:
         """Return the mean distance to the nearest training rows in the last layer; 0 for too few rows."""
@@ -225,9 +226,7 @@ class Neighbourhood:
             return 0.0, 1.0
         own = nearest(self._latent_rows, self._latent_rows, 1)
         size = float(np.sqrt((self._latent_rows**2).sum(1).mean()))
-        return float(np.median(own)), max(
-            float(np.quantile(own, EDGE)), float(own.mean()), 1e-6 * size, 1e-300
-        )
+        return float(np.median(own)), float(max(np.quantile(own, EDGE), own.mean(), 1e-6 * size, 1e-300))
 
 
 def nearest(A: Floats, B: Floats, skipped: int) -> Floats:

@@ -20,6 +20,7 @@ DRAWN_ROWS = 400  # in a scatter plot
 DRAWN_CLASSES = 20  # a larger confusion matrix is not readable
 DRAWN_EFFECTS = 6
 IMPORTANCE_ROWS = 300
+EXPLAINED_ROWS = 40
 REPEATS = 3
 LEAST_ROWS = 10  # for importances
 WORST = 10
@@ -69,16 +70,18 @@ def _score(key: str, value: float) -> Cell:
 
 
 def importance(case: Case) -> tuple[list[Feature], Context | None]:
-    """Return the features, the most important first, and a figure of the importances; None for few rows."""
+    """Return the features, the most important first, and the content of the section; None for few rows."""
     if len(case.y) < LEAST_ROWS:
         return list(case.features), None
     rows = sample(len(case.y), IMPORTANCE_ROWS)
-    part = case.rows.take(rows) if isinstance(case.rows, Table) else case.rows[rows]
+    part, few = (case.rows.take(r) if isinstance(case.rows, Table) else case.rows[r]
+                 for r in (rows, sample(len(case.y), EXPLAINED_ROWS)))  # fmt: skip
     found = case.given.permutation_importances(part, case.y[rows], n_repeats=REPEATS)
     places = [found.names.index(feature.name) for feature in case.features]  # others are left out
     names = tuple(found.names[k] for k in places)
     found = found._replace(mean=found.mean[places], error=found.error[places], names=names)
-    first = np.argsort(-found.mean, kind="stable")[:3]
+    order = np.argsort(-found.mean, kind="stable")
+    first = order[:3]
     values = ", ".join(f"{found.names[k]} {number(found.mean[k], 3).text}" for k in first)
     loss = "increase of the negative log-probability, nats per row"
     loss = loss if case.is_class else "loss of R² (fraction of the variance)"
@@ -89,8 +92,10 @@ def importance(case: Case) -> tuple[list[Feature], Context | None]:
 
     drawing = picture(draw, alt, 0.9 + 0.28 * min(len(found.names), 12))
     clear = [found.names[k] for k in first if found.mean[k] > 2 * np.nan_to_num(found.error[k])]
-    ordered = [case.features[k] for k in np.argsort(-found.mean, kind="stable")]
-    return ordered, {"names": clear, "figure": drawing}
+    kinds = () if case.is_class else ("mean", "std")
+    sizes = [np.abs(case.given.explain(few, of=of).parts).mean(0)[places] for of in kinds]
+    parts = [[names[k], *(number(size[k], 3) for size in sizes)] for k in order]
+    return [case.features[k] for k in order], {"names": clear, "figure": drawing, "parts": parts}
 
 
 def effect_plots(case: Case, features: list[Feature], level: float) -> list[tuple[Any, str]]:

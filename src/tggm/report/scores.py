@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tggm.arrays import Floats
+from tggm.predictive.novelty import BEYOND
 from tggm.tables.baselines import TITLES, Figures
 
 MEASURES = {  # by key: name, format (four digits if empty), and the better direction
@@ -26,7 +27,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 SHIFT = 0.5  # shift of a column's mean, in standard deviations, that is reported
 ERRORS = 5.0  # standard errors that it must exceed
 FAR = 10.0  # standard deviations beyond which training clips a value
-BEYOND, MOST_BEYOND = 2.0, 0.1  # novelty from which rows are counted, and their share that is reported
+MOST_BEYOND = 0.1  # share of rows unlike the training rows that is reported
 SHARE = 0.01  # fraction of rows with such a value that is reported
 MENTIONED = 3  # columns
 REMEDY = "recalibrate the model if its means are still right; otherwise fit again with rows like these"

@@ -1,6 +1,7 @@
 """Make the sections of a report, and write the page."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tggm.report import _sections as sections
 from tggm.report._case import examine
 from tggm.report._page import render
 from tggm.storage import write_atomically
+from tggm.tables import TableWarning
 from tggm.tables.baselines import Baselines
 
 
@@ -54,25 +56,26 @@ def render_report(
     """
     require_level(level)
     case = examine(model, X, y, target_name, train, baselines, positive_class, groups)
-    features, importance = sections.importance(case)
-    if case.is_class:
-        context = {
-            "calibration": sections.class_calibration(case), "confusion": sections.confusion(case),
-            "classes": len(case.labels),
-        }  # fmt: skip
-    else:
-        context = {
-            "calibration": sections.interval_calibration(case), "predicted": sections.predicted(case, level),
-        }  # fmt: skip
-    return render(
-        **context, regression=not case.is_class, target=case.target, quality=sections.quality(case),
-        importance=importance, title=title or f"Predicting {case.target}", model_class=type(model).__name__,
-        rows=len(case.y), given_rows=case.given_rows, features=len(case.features), level=f"{100 * level:.3g}",
-        support=getattr(case.model.fitted_, "support", None), groups=sections.group_tables(case, group_name),
-        positive=case.positive_name, worst=sections.worst_rows(case, features, level),
-        effects=sections.effect_plots(case, features, level), provenance=list(provenance),
-        version=tggm.__version__,
-    )  # fmt: skip
+    with warnings.catch_warnings(action="ignore", category=TableWarning):  # the page has its own warnings
+        features, importance = sections.importance(case)
+        if case.is_class:
+            context = {
+                "calibration": sections.class_calibration(case), "confusion": sections.confusion(case),
+                "classes": len(case.labels),
+            }  # fmt: skip
+        else:
+            context = {
+                "calibration": sections.interval_calibration(case), "predicted": sections.predicted(case, level),
+            }  # fmt: skip
+        return render(
+            **context, regression=not case.is_class, target=case.target, quality=sections.quality(case),
+            importance=importance, title=title or f"Predicting {case.target}", model_class=type(model).__name__,
+            rows=len(case.y), given_rows=case.given_rows, features=len(case.features), level=f"{100 * level:.3g}",
+            support=getattr(case.model.fitted_, "support", None), groups=sections.group_tables(case, group_name),
+            positive=case.positive_name, worst=sections.worst_rows(case, features, level),
+            effects=sections.effect_plots(case, features, level), provenance=list(provenance),
+            version=tggm.__version__,
+        )  # fmt: skip
 
 
 def write_report(

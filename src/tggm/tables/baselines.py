@@ -68,8 +68,8 @@ def fit_baselines(X: Floats, y: NDArray[Any], is_class: bool) -> Baselines | Non
     from sklearn.linear_model import LogisticRegression, RidgeCV
 
     variance = 1.0
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline may stop early
+    # a baseline may stop early
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         shift, scale = X.mean(0), X.std(0)
         scale = np.where(scale > 0, scale, 1.0)
         Z = (X - shift[None, :]) / scale[None, :]

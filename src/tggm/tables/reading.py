@@ -199,8 +199,7 @@ def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str
     import openpyxl  # noqa: F401  # pandas reports its absence by another type of error
     import pandas as pd
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about styles and validations, which are not read
+    with warnings.catch_warnings(action="ignore"):  # about styles and validations, which are not read
         try:
             book = pd.ExcelFile(io.BytesIO(content), engine="openpyxl")
             chosen, known = sheet or book.sheet_names[0], book.sheet_names

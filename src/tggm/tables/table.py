@@ -107,7 +107,7 @@ class Table:
         if len(absent) == len(names) or any(_similar(name, others) for name in absent):
             self.require(names)
         shown = _names(list(absent))
-        warn(f"{self.source} has no column {shown}; predictions average over its values in training.")
+        warn(f"{self.source} has no column {shown}; predictions average over the values in training.")
         gaps = dict.fromkeys(absent, np.full(len(self), np.nan))
         return replace(self, columns={**self.columns, **gaps}, absent=absent)
 

@@ -243,8 +243,7 @@ def training_features(
     transformer: TableTransformer, table: Table, y: NDArray[Any], is_class: bool, groups: Any = None
 ) -> Floats:
     """Encode rows that a transformer was fitted to; target encodings are computed out of fold."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # the fit has reported these
+    with warnings.catch_warnings(action="ignore", category=TableWarning):  # the fit has reported these
         return transformer._encode(table, Outcomes.of(y, is_class, groups))
 
 
