@@ -64,17 +64,16 @@ def render_report(
                 "classes": len(case.labels),
             }  # fmt: skip
         else:
-            context = {
-                "calibration": sections.interval_calibration(case), "predicted": sections.predicted(case, level),
-            }  # fmt: skip
+            context = {"calibration": sections.interval_calibration(case)}
+            context |= {"predicted": sections.predicted(case, level)}
         return render(
             **context, regression=not case.is_class, target=case.target, quality=sections.quality(case),
-            importance=importance, title=title or f"Predicting {case.target}", model_class=type(model).__name__,
-            rows=len(case.y), given_rows=case.given_rows, features=len(case.features), level=f"{100 * level:.3g}",
-            support=getattr(case.model.fitted_, "support", None), groups=sections.group_tables(case, group_name),
-            positive=case.positive_name, worst=sections.worst_rows(case, features, level),
-            effects=sections.effect_plots(case, features, level), provenance=list(provenance),
-            version=tggm.__version__,
+            importance=importance, title=title or f"Predicting {case.target}", rows=len(case.y),
+            model_class=type(model).__name__, given_rows=case.given_rows, features=len(case.features),
+            level=f"{100 * level:.3g}", support=getattr(case.model.fitted_, "support", None),
+            groups=sections.group_tables(case, group_name), positive=case.positive_name,
+            worst=sections.worst_rows(case, features, level), provenance=list(provenance),
+            effects=sections.effect_plots(case, features, level), version=tggm.__version__,
         )  # fmt: skip
 
 
