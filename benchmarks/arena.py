@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from datasets import UCI, load_uci
 from learners import LEARNERS, OURS, VARIANTS, installed
 from render import ARENA, known, position
-from scores import climatology, distribution, frequencies, labels
+from scores import climatology, distribution, frequencies, labels, new_rows, rms
 from store import IMAGES, Clock, Run, complete, options, some
 from threadpoolctl import threadpool_limits
 
@@ -100,6 +100,8 @@ def measure(learner: str, table: str, split: int) -> Run:
         figures |= labels(y_test, np.unique(y), np.asarray(found))
         return {**figures, "skill": 1 - figures["ll"] / frequencies(y, y_test)}
     figures |= distribution(found, y_test)
+    if table in UCI and not (new := new_rows(X, X_test)).all():
+        figures |= {"rmse_new": rms((y_test - found.mean())[new]), "crps_new": found.crps(y_test)[new].mean()}
     unique = len(np.unique(y)) / len(y)
     return {**figures, "skill": 1 - figures["crps"] / climatology(y, y_test), "unique": unique}
 

@@ -347,6 +347,18 @@ def default_uci() -> str:
     return table(runs, {"set": "table"}, columns)
 
 
+def new_inputs() -> str:
+    """Show the default on test rows whose inputs no training row has."""
+    runs = [run for name in OURS for run in arena(name, "regression") if "crps_new" in run]
+    figures = {"RMSE": "rmse", "RMSE, new inputs": "rmse_new", "CRPS": "crps", "CRPS, new inputs": "crps_new"}
+    runs = [{**run, "model": OURS[run["learner"]]} for run in runs]
+    return table(
+        runs,
+        {"set": "table", "model": "model"},
+        {"splits": count} | {k: spread(v) for k, v in figures.items()},
+    )
+
+
 def ablations() -> str:
     """Show the change of error, CRPS and log-likelihood without one part of the default."""
     lines: list[list[str]] = []
@@ -805,6 +817,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "arena-errors": lambda: wide("error", ".3f", "classification"),
         "arena-ll": lambda: wide("ll", ".2f", "regression", unique=DIFFERENT),
         "default-uci": default_uci,
+        "default-new": new_inputs,
         "default-classes": lambda: class_table(rows("class_methods", model="default")),
     },
     "docs/paper.md": {

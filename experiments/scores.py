@@ -99,6 +99,12 @@ class Samples(Quantiles):
         return super().crps(y) - spacing.mean(1) / (2 * (count - 1))
 
 
+def new_rows(X: np.ndarray, X_test: np.ndarray) -> np.ndarray:
+    """Say which test rows have inputs that no training row has."""
+    known = set(map(bytes, np.ascontiguousarray(X)))
+    return np.array([bytes(x) not in known for x in np.ascontiguousarray(X_test)])
+
+
 def climatology(train: np.ndarray, y: np.ndarray) -> float:
     """Return the mean CRPS, on the rows y, of the empirical distribution of the training targets."""
     known = np.sort(train)

@@ -18,6 +18,7 @@ import numpy as np
 import store
 from datasets import load_uci
 from scipy import stats
+from scores import new_rows
 
 from tggm import TGGMClassifier, TGGMRegressor
 
@@ -207,8 +208,7 @@ METHODS = ["tggm", "smooth", *OTHERS]
 
 def scores(X: np.ndarray, X_new: np.ndarray, crps: np.ndarray, log: np.ndarray | None) -> store.Run:
     """Return mean scores of the test rows, and of those whose inputs are not in a training row ("new")."""
-    known = set(map(bytes, np.ascontiguousarray(X)))
-    new = np.array([bytes(x) not in known for x in np.ascontiguousarray(X_new)])
+    new = new_rows(X, X_new)
     found: store.Run = {"crps": float(crps.mean()), "crps_se": float(crps.std() / np.sqrt(len(crps)))}
     if log is not None:
         found["log_probability"] = float(log.mean())
