@@ -11,7 +11,7 @@ files that were read.
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from math import hypot, sqrt
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ Cell = Callable[[list[Run]], str]
 QUOTED = json.loads((Path(__file__).parent / "quoted.json").read_text())  # published figures
 ARENA = RESULTS / "arena"
 DIFFERENT = 0.9  # least share of different targets with which log-densities are compared
-FRAME_LEARNERS = (*OURS, "catboost-early", "lightgbm", "hgb", "linear")
+RAW_LEARNERS = ("catboost", "catboost-early", "lightgbm", "linear")
 _used: dict[str, list[Run]] = {}  # by command: the runs that the current block shows
 
 
@@ -302,20 +302,34 @@ def wide(
     )
 
 
-def raw_errors(opponent: str = "catboost-early") -> str:
-    """Show RMSE or the share of wrong labels, and log-likelihoods, beside those of an opponent."""
-    both, lines = pairs(arena("tggm"), arena(opponent), "table", "split"), []
-    for name in RAW_TABLES:
-        runs = [pair for pair in both if pair[0]["table"] == name]
-        errors = np.array([[error_rate(run) for run in pair] for pair in runs])
-        gap = mean_error((errors[:, 0] - errors[:, 1]).tolist())
-        form = ",.0f" if errors.max() > 1e3 else ".3f"
-        cells = [*(format(error, form) for error in errors.mean(0)), " ± ".join(format(x, form) for x in gap)]
-        scores = np.mean([[run["ll"] for run in pair] for pair in runs], axis=0)
-        lines.append([name, *cells, *(f"{score:.3f}" for score in scores)])
-    ours, theirs = OURS["tggm"], LEARNERS[opponent].name
-    heads = ["error of " + ours, "of " + theirs, "difference", "log-likelihood of " + ours, "of " + theirs]
-    return markdown(["table", *heads], lines)
+def raw(figure: str) -> str:
+    """Show a figure of the default on the raw tables, and the differences of four opponents from it.
+
+    Differences are means over the splits that both ran. "error" is the RMSE or the share of wrong labels.
+    """
+    lines, near = [], dict.fromkeys(RAW_LEARNERS, 0)
+    for place in RAW_TABLES:
+        ours = [{**run, "error": error_rate(run)} for run in arena("tggm") if run["table"] == place]
+        if any(figure not in run for run in ours):
+            continue
+        form = ",.0f" if ours[0][figure] > 1e3 else ".3f"
+        cells = [format(np.mean([run[figure] for run in ours]), form)]
+        for name in RAW_LEARNERS:
+            theirs = [
+                {**run, "error": error_rate(run)} for run in arena(name) if figure in run or figure == "error"
+            ]
+            gaps = [b[figure] - a[figure] for a, b in pairs(ours, theirs, "table", "split")]
+            value, error = mean_error(gaps) if gaps else (np.nan, np.nan)
+            spare = f" ± {error:{form}}" if np.isfinite(error) else ""
+            cells.append(f"{value:+{form}}{spare}" if gaps else "")
+            near[name] += bool(gaps) and value >= -np.nan_to_num(error)
+        lines.append([place, *cells])
+    text = markdown(["table", OURS["tggm"], *(LEARNERS[name].name for name in RAW_LEARNERS)], lines)
+    if figure != "error":
+        return text
+    won = (f"{LEARNERS[name].name} on {near[name]}" for name in RAW_LEARNERS)
+    count = f"of {len(lines)} tables: {'; '.join(won)}"
+    return f"{text}\n\nWithin one standard error of the opponent or better, {count}."
 
 
 def by_learner() -> str:
@@ -911,10 +925,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             },
         ),
     },
-    "docs/tables.md": {
-        "raw-skill": lambda: wide("skill", tables=[*RAW_TABLES], learners=FRAME_LEARNERS),
-        "raw-errors": raw_errors,
-    },
+    "docs/tables.md": {f"raw-{figure}": partial(raw, figure) for figure in ("error", "ll", "crps")},
     "docs/benchmarks.md": {
         "fits": lambda: fits(("concrete", "power", "protein", "kin40k", "ames", "adult")),
         "first-fit": lambda: table(
