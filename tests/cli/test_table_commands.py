@@ -21,6 +21,7 @@ from tggm.tables import read_table
 SMALL = ["--hidden", "4", "--members", "2", "--epochs", "20"]
 LAYERS = ["--hidden", "4,3", *SMALL[2:]]  # whose density takes less to compile than that of one
 Q = "--quiet"
+NAMES = ("area", "garden", "heating")
 SCORES = (metrics.accuracy_score, metrics.precision_score, metrics.recall_score, metrics.f1_score)
 
 
@@ -236,18 +237,12 @@ def test_explained_predictions_add_up(folder, capsys, model, data, predicted):
     np.testing.assert_allclose(total, [float(row[predicted]) for row in got], rtol=1e-6)
 
 
-def test_unknown_categories_are_noted(folder, tmp_path, capsys):
-    data = write(tmp_path / "new.csv", [("100", "perhaps", "gas")], ("area", "garden", "heating"))
-    assert run(["predict", str(folder / "m.tggm"), data]) == 0
-    assert "note: garden: 1 row with rare or unknown categories ('perhaps')" in capsys.readouterr().err
-
-
-def test_rows_far_away_are_counted(folder, tmp_path, capsys):
-    data = write(
-        tmp_path / "far.csv", [("100", "no", "gas"), ("9e6", "no", "gas")], ("area", "garden", "heating")
-    )
-    assert run(["predict", str(folder / "m.tggm"), data]) == 0
-    assert "note: 1 of 2 rows are unlike the training rows (novelty > 2)" in capsys.readouterr().err
+def test_unknown_categories_and_rows_far_away_are_noted(folder, tmp_path, capsys):
+    table = [("100", "perhaps", "gas"), ("9e6", "no", "gas")]
+    assert run(["predict", str(folder / "m.tggm"), write(tmp_path / "n.csv", table, NAMES)]) == 0
+    said = capsys.readouterr().err
+    assert "note: garden: 1 row with rare or unknown categories ('perhaps')" in said
+    assert "note: 1 of 2 rows are unlike the training rows (novelty > 2)" in said
 
 
 def test_absent_columns_are_noted(folder, tmp_path, capsys):

@@ -38,15 +38,9 @@ def model(houses):
     return TGGMRegressor(**TINY).fit(houses[NAMES], houses["price"])
 
 
-def test_a_regressor_takes_a_data_frame(model, houses):
-    assert model.feature_names_in_.tolist() == NAMES
-    assert model.n_features_in_ == 3
-    assert model.table_.get_feature_names_out()[0] == "area"
-    assert np.corrcoef(model.predict(houses[NAMES]), houses["price"])[0, 1] > 0.9
-
-
 def test_columns_may_be_in_any_order_with_others_between(model, houses, tmp_path):
     expected = model.predict(houses[NAMES])
+    assert np.corrcoef(expected, houses["price"])[0, 1] > 0.9
     shuffled = houses.assign(extra=1)[["price", "heating", "extra", "area", "garden"]]
     np.testing.assert_array_equal(model.predict(shuffled), expected)
     for method in (model.predict_interval, model.predict_dist):
@@ -66,26 +60,15 @@ def test_rows_with_new_categories_are_predicted(model, houses):
     ("change", "kind", "sentence"),
     [
         (lambda X: X[:0], ValueError, "`X` has no rows; pass at least one."),
-        (lambda X: X[["heating"]][:0], ValueError, "`X` has no rows; pass at least one."),
         (lambda X: X[[]], TableError, "it has no columns."),
         (lambda X: pd.concat([X, X], axis=1), TableError, "`X` has two columns with the same name"),
         (lambda X: "new.csv", TypeError, "got 'new.csv'. Read it: pandas.read_csv('new.csv')."),
-        (lambda X: X.to_dict("list"), TypeError, "got a dict. Pass pandas.DataFrame(X)."),
         (lambda X: X.iloc[0], ValueError, "X.to_frame().T if it is a row."),
         (lambda X: X[["area"]].rename(columns={"area": "size"}), TableError, "it has 'size'"),
         (lambda X: X.rename(columns={"heating": "heatin"}), TableError, "did you mean 'heatin'"),
-        (
-            lambda X: X.rename(columns={"area": "AREA "}),
-            TableError,
-            "no column 'area'; did you mean 'AREA '?",
-        ),
         (lambda X: X.to_dict("records"), TypeError, "got a dict. Pass pandas.DataFrame(X)."),
         (lambda X: None, TypeError, "`X` must be a table or an array; got None."),
-        (
-            lambda X: X["area"].tolist(),
-            ValueError,
-            "`X` has shape (90,). Reshape your data: X.reshape(-1, 1)",
-        ),
+        (lambda X: X["area"].tolist(), ValueError, "shape (90,). Reshape your data: X.reshape(-1, 1)"),
         (lambda X: X[:1].assign(area="big"), TableError, "'big' in row 1 of column 'area', which should"),
     ],
 )

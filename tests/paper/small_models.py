@@ -3,13 +3,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.testing import assert_allclose
-from scipy import special, stats
+from scipy import special
 
+from tests.models.sampling import truncated_draws
+from tests.models.small_models import S0, truncated
 from tggm.models import Gaussian, Identity, Model, Output, Probit
 from tggm.paper._model import Objective, OneLayer, UndirectedLayers
 
-S0, S1 = 0.7, 0.3
+S1 = 0.3
 BEGIN = jnp.zeros(())  # progress at the first step
 OBJECTIVES = {method: Objective(method) for method in ("bp", "moments", "meanfield", "ep", "exact")}
 
@@ -49,13 +50,6 @@ def weights(model):
     return [np.asarray(a) for a in (hidden.W0, hidden.b0, output.W1, output.b1)]
 
 
-def truncated(mu, sigma):
-    """Return mean and variance of N_T(mu, sigma²) by the textbook formulas."""
-    alpha = mu / sigma
-    r = np.exp(stats.norm.logpdf(alpha) - special.log_ndtr(alpha))
-    return mu + sigma * r, sigma**2 * (1 - alpha * r - r**2)
-
-
 def algorithm_1(P, gamma, free=()):
     """Run Algorithm 1, lines 3-8, to convergence: means and variances of a row; `free` are not truncated."""
     mean, sigma = np.ones(len(gamma)), 1 / np.sqrt(np.diag(P))
@@ -76,28 +70,13 @@ def gradient(objective, model, rows):
     return jax.jit(jax.grad(lambda m: objective(m, rows, BEGIN).sum()))(model)
 
 
-def assert_gradient(value, model, rng, *, eps=1e-4, rtol=1e-5, atol=1e-6):
-    """Compare the derivative along a random direction with a central difference; s0 is held fixed."""
-    both = jax.jit(jax.value_and_grad(value))
-    leaves, tree = jax.tree.flatten(model)
-    steps = [jnp.asarray(rng.standard_normal(a.shape) * float(a.ndim > 0)) for a in leaves]
-    along = jax.tree.unflatten(tree, steps)
-    pairs = zip(jax.tree.leaves(both(model)[1]), jax.tree.leaves(along), strict=True)
-    slope = sum(float(jnp.vdot(g, u)) for g, u in pairs)
-    ends = [both(jax.tree.map(lambda p, u, e=e: p + e * u, model, along))[0] for e in (eps, -eps)]
-    assert_allclose(slope, float(ends[0] - ends[1]) / (2 * eps), rtol=rtol, atol=atol)
-
-
 def last_layer_draws(rng, layers, x, size):
     """Draw the last layer of the directed model, with the importance weights of the undirected one."""
-
-    def draws(mu):
-        return mu - np.sqrt(S0) * special.ndtri((1 - rng.random(mu.shape)) * special.ndtr(mu / np.sqrt(S0)))
-
-    h = draws(np.broadcast_to(np.asarray(layers.W0) @ x + np.asarray(layers.b0), (size, len(layers.b0))))
+    mu = np.broadcast_to(np.asarray(layers.W0) @ x + np.asarray(layers.b0), (size, len(layers.b0)))
+    h = truncated_draws(rng, mu, S0)
     weight = np.ones(size)
     for W, b in zip(layers.W, layers.b, strict=True):
         u = h @ np.asarray(W).T + np.asarray(b)
         weight *= special.ndtr(u / np.sqrt(S0)).prod(1)
-        h = draws(u)
+        h = truncated_draws(rng, u, S0)
     return h, weight

@@ -14,7 +14,6 @@ from tests.paper.small_models import (
     S1,
     last_layer_draws,
     layered,
-    model_of,
     one_layer,
     truncated,
     weights,
@@ -87,18 +86,6 @@ def test_evidence_of_undirected_layers_by_sampling(rng):
     for value, target, (z, weight) in zip(found, y, outputs, strict=True):
         density = stats.norm.pdf(target, z, np.sqrt(S1)).prod(1)
         assert_allclose(value, np.log(np.average(density, weights=weight)), atol=0.05)
-
-
-def test_scaling_s0_with_the_weights_changes_no_density(rng):
-    """Multiply W0, b0 and σ0 by c and divide W1 by c: p(y | x) and every objective do not change."""
-    model, c = one_layer(rng), 3.0
-    W0, b0, W1, b1 = (jnp.asarray(a) for a in weights(model))
-    hidden = type(model.hidden)(c * W0, c * b0, jnp.asarray(c**2 * S0))
-    other = model_of(hidden, W1 / c, b1, model.likelihood.log_noise)
-    rows = Rows(jnp.asarray(rng.standard_normal((5, 3))), jnp.asarray(rng.standard_normal((5, 2))))
-    for method in ("meanfield", "moments"):
-        value = jax.jit(OBJECTIVES[method])
-        assert_allclose(value(other, rows, BEGIN), value(model, rows, BEGIN), rtol=1e-9)
 
 
 def test_initial_weights_of_the_paper_have_variance_0_01():

@@ -35,7 +35,7 @@ def test_log_tails_of_probabilities_that_underflow(logs):
 
 
 def test_a_known_shape_is_estimated(rng):
-    """From 20,000 draws; a height depends on a thousand of them, with an error of about 1/30."""
+    """From 20,000 draws or their cells; a height depends on a thousand, with an error of about 1/30."""
     true = Shape(0.8 * np.sin(np.arange(KNOTS) / 2))
     grid = np.linspace(0, 1, 10_001)
     draws = np.interp(rng.random(20_000), true.cdf(grid), grid)
@@ -43,16 +43,9 @@ def test_a_known_shape_is_estimated(rng):
     u = np.linspace(0.05, 0.95, 50)
     assert_allclose(found.density(u), true.density(u), rtol=0.2)
     assert np.log(found.density(draws)).mean() > np.log(true.density(draws)).mean() - 1e-3
-
-
-def test_a_known_shape_is_estimated_from_intervals(rng):
-    true = Shape(0.8 * np.sin(np.arange(KNOTS) / 2))
-    grid = np.linspace(0, 1, 10_001)
-    draws = np.interp(rng.random(20_000), true.cdf(grid), grid)
     cuts = np.linspace(0, 1, 41)
     cell = np.searchsorted(cuts, draws) - 1
     found = Shape(fit_shape(draws, np.ones(len(draws)), (cuts[cell], cuts[cell + 1])))
-    u = np.linspace(0.05, 0.95, 50)
     assert_allclose(found.density(u), true.density(u), rtol=0.2)
     half = np.where(draws < 0.5, draws, 0.5), np.where(draws < 0.5, draws, 1.0)  # censored above one half
     limited = Shape(fit_shape(half[0], np.ones(len(draws)), half))

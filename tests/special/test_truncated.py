@@ -23,16 +23,6 @@ TWO = (truncated_mean, truncated_var, truncated_entropy, truncated_log_z)
 INF, NAN = float("inf"), float("nan")
 
 
-# half-normal: closed forms at alpha = 0
-def test_half_normal():
-    assert_allclose(log_ndtr(0.0), -np.log(2), rtol=5e-15)
-    assert_allclose(hazard(0.0), np.sqrt(2 / np.pi), rtol=5e-15)
-    assert_allclose(truncated_mean(0.0, 3.0), 3 * np.sqrt(2 / np.pi), rtol=5e-15)
-    assert_allclose(truncated_var(0.0, 3.0), 9 * (1 - 2 / np.pi), rtol=5e-15)
-    assert_allclose(truncated_entropy(0.0, 3.0), 0.5 * np.log(np.pi * 9 / 2) + 0.5, rtol=5e-15)
-    assert_allclose(truncated_log_z(0.0, 4.0), 0.5 * np.log(2 * np.pi / 4) - np.log(2), rtol=5e-15)
-
-
 @pytest.mark.parametrize("alpha", [-6.0, -0.7, 0.3, 2.5])
 def test_quadrature(alpha):
     def integral(f):

@@ -249,22 +249,10 @@ def test_the_kind_of_a_column_may_change_after_the_fit(learned):
         (pd.DataFrame({"a": [1.0, np.inf, 2.0]}), ValueError, r"infinity .inf. in row 2 of column 'a'"),
         (pd.DataFrame({"a": [[1], [2]]}), TypeError, r"a list in column 'a'.*[Ll]eave the column out"),
         (pd.DataFrame({"a": [1.0], "b": ["u"], "c": [None]}), TableError, r"^`X` has one row; pass more"),
-        (
-            pd.DataFrame([[1, 2], [3, 4]], columns=["a", 1]),
-            TypeError,
-            r"of the types int, str; make all of them strings",
-        ),
+        (pd.DataFrame([[1, 2]] * 2, columns=["a", 1]), TypeError, r"of the types int, str; make all of them"),
         (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ValueError, "two columns with|unique"),
     ],
 )
 def test_unusable_tables_are_rejected(frame, error, message):
     with pytest.raises(error, match=message):
         TableTransformer().fit(frame)
-
-
-def test_empty_columns_cause_warnings():
-    frame = pd.DataFrame({"a": SAMPLES["dates in words"], "b": SAMPLES["numbers"]})
-    table = TableTransformer().fit(frame, Y)
-    with pytest.warns(TableWarning, match=r"b: 60 rows without a value, .* training rows had no gaps"):
-        table.transform(frame.assign(b=np.nan))
-    assert np.isfinite(table.transform(frame[:3].assign(b=np.nan))).all()  # few rows may have no value
