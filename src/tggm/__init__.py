@@ -3,10 +3,14 @@
 Names are imported on first use (PEP 562), so that `import tggm` is fast.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+import importlib
+
+TYPE_CHECKING = False  # importing `typing` takes longer than all else here, and Ctrl-C has no handler yet
 if TYPE_CHECKING:
+    from typing import Any
+
     from tggm.censored import Censored as Censored
     from tggm.deployment import export_onnx as export_onnx
     from tggm.estimators import TGGMClassifier as TGGMClassifier

@@ -1,6 +1,7 @@
 """`python -m tggm` is the `tggm` command."""
 
-import signal
+# `signal` would import `enum` and more before Ctrl-C has a handler
+import _signal as signal  # type: ignore[import-not-found]
 
 
 def main() -> None:
