@@ -746,6 +746,13 @@ def box_moments() -> str:
     )
 
 
+def box_derivatives() -> str:
+    """Show errors and times of derivatives of box probabilities."""
+    errors = {"error": mean("error", ".0e"), "difference to own finite differences": mean("own", ".0e")}
+    by = {"d": "d", "method": "method"}
+    return table(rows("benchmarks/box_derivatives"), by, {**errors, "time": seconds("seconds")})
+
+
 def training_step() -> str:
     """Show the time of the parts of a training step."""
     runs, settings = rows("benchmarks/training_step"), record("benchmarks/training_step")["settings"]
@@ -960,7 +967,11 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             },
         )
     },
-    "docs/truncated-normal.md": {"boxes": boxes, "box-moments": box_moments},
+    "docs/truncated-normal.md": {
+        "boxes": boxes,
+        "box-moments": box_moments,
+        "box-derivatives": box_derivatives,
+    },
 }
 
 

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm, truncnorm
 
 import tggm
 from tests.inference.references import grid_box
-from tggm import MultivariateTruncatedNormal, truncated_normal
+from tggm import MultivariateTruncatedNormal, box_log_prob, truncated_normal
 
 D, RHO = 3, 0.5  # one size, so that one program serves all
 COV = (1 - RHO) * np.eye(D) + RHO
@@ -189,3 +189,67 @@ def test_a_corner_at_correlation_one_millionth_below_one():
     assert np.all(np.isnan(moments.mean_error) | (np.abs(moments.mean - [2, -2]) < 6 * moments.mean_error))
     with pytest.warns(RuntimeWarning, match="Hamiltonian"), pytest.raises(RuntimeError, match="do not mix"):
         law.rvs(100)
+
+
+gradient = jax.jit(jax.value_and_grad(lambda *a: box_log_prob(*a, n_points=100), argnums=(0, 1, 2, 3)))
+
+
+@pytest.mark.parametrize("d", [2, 6, 20])
+def test_derivatives_are_those_of_the_estimate(d, rng):
+    A = rng.normal(size=(d, d))
+    lower = np.where(np.arange(d) % 3 == 1, -np.inf, rng.normal(size=d) - 1.5)
+    upper = np.where(np.arange(d) % 3 == 2, np.inf, np.maximum(lower, -1) + rng.uniform(1, 3, d))
+    given = [lower, upper, rng.normal(size=d), A @ A.T / d + np.eye(d)]
+    slopes = gradient(*given)[1]
+    for k, slope in enumerate(slopes):
+        direction = rng.normal(size=slope.shape)
+        direction = np.where(np.isfinite(given[k]), direction + direction.T, 0)
+        ends = []
+        for step in (1e-4, -1e-4, 2e-4, -2e-4):  # central differences of fourth order
+            moved = [*given[:k], given[k] + step * direction, *given[k + 1 :]]
+            ends.append(float(gradient(*moved)[0]))
+        want = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / 12e-4
+        assert_allclose(np.sum(np.asarray(slope) * direction), want, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("d", [2, 20])
+def test_derivatives_of_independent_variables_have_closed_forms(d):
+    var = np.linspace(0.5, 2.0, d)
+    lower, upper, mean = np.linspace(-1, 0.5, d), np.linspace(1, 1.5, d), np.linspace(-0.5, 0.5, d)
+    value, slopes = gradient(lower, upper, mean, np.diag(var))
+    std = np.sqrt(var)
+    one = truncnorm((lower - mean) / std, (upper - mean) / std, loc=mean, scale=std)
+    mass = norm.cdf(upper, mean, std) - norm.cdf(lower, mean, std)
+    assert_allclose(value, np.log(mass).sum(), rtol=1e-10)
+    off = one.mean() - mean
+    wanted = [-norm.pdf(lower, mean, std) / mass, norm.pdf(upper, mean, std) / mass, off / var]
+    for slope, want in zip(slopes[:3], wanted, strict=True):
+        assert_allclose(slope, want, rtol=1e-6)
+    # off the diagonal: the derivative by a covariance is the product of the scores, half for each entry
+    score = np.outer(off / var, off / var)
+    score[np.diag_indices(d)] = ((one.var() + off**2) / var - 1) / var
+    assert_allclose(slopes[3], score / 2, rtol=1e-3, atol=1e-3)
+    assert_allclose(np.diag(slopes[3]), np.diag(score) / 2, rtol=1e-6)
+
+
+def test_orthants_of_two_variables_in_batches():
+    rho = np.array([-0.9, 0.0, 0.5, 0.99])
+    cov = np.eye(2) + rho[:, None, None] * (1 - np.eye(2))
+    value, error = box_log_prob(0, np.inf, np.zeros(2), cov, n_points=4000, with_error=True)
+    want = 0.25 + np.arcsin(rho) / (2 * np.pi)
+    assert np.all(np.abs(value - np.log(want)) <= error)
+    assert error.max() < 1e-4
+    one = jax.grad(lambda r: box_log_prob(0.0, np.inf, 0.0, np.eye(2) + r * (1 - np.eye(2)), n_points=4000))
+    slope = jax.jit(jax.vmap(one))(rho[:3])
+    assert_allclose(slope, 1 / (2 * np.pi * np.sqrt(1 - rho[:3] ** 2)) / want[:3], rtol=1e-4)
+
+
+def test_errors_of_box_log_prob():
+    with pytest.raises(ValueError, match="`cov` must be positive definite"):
+        box_log_prob(0, 1, np.zeros(2), [[1, 2], [2, 1]])
+    with pytest.raises(ValueError, match=r"`cov` must have shape \(..., d, d\); got \(2,\)"):
+        box_log_prob(0, 1, np.zeros(2), [1, 2])
+    with pytest.raises(ValueError, match="`lower` must be below `upper`"):
+        box_log_prob(1, 0, np.zeros(2), np.eye(2))
+    with jax.enable_x64(False), pytest.raises(ValueError, match="needs float64 in transformations"):
+        jax.grad(lambda mean: box_log_prob(0, 1, mean, np.eye(2)))(np.zeros(2, np.float32))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tggm.tables import TableTransformer as TableTransformer
     from tggm.tables import TableWarning as TableWarning
     from tggm.truncated_normal import MultivariateTruncatedNormal as MultivariateTruncatedNormal
+    from tggm.truncated_normal import box_log_prob as box_log_prob
 
 __version__ = "0.3.0"
 
@@ -35,7 +36,7 @@ _NAMES = {
     "tggm.gaussian": ["TruncatedGaussian"],
     "tggm.graph": ["Graph", "fit_graph"],
     "tggm.tables": ["TableTransformer", "TableWarning"],
-    "tggm.truncated_normal": ["MultivariateTruncatedNormal"],
+    "tggm.truncated_normal": ["MultivariateTruncatedNormal", "box_log_prob"],
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -18,8 +18,20 @@ from scipy.linalg import solve_triangular
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, TruncatedGaussian
-from tggm.inference import Points, candidates, ep, estimate_log_z, exact, hmc, linear_moments, weighted_points
-from tggm.precision import Dense, Diagonal, Precision, as_float, require_positive_definite
+from tggm.inference import (
+    Points,
+    candidates,
+    ep,
+    estimate_log_z,
+    exact,
+    generator,
+    hmc,
+    linear_moments,
+    log_probabilities,
+    next_prime,
+    weighted_points,
+)
+from tggm.precision import Dense, Diagonal, Precision, as_float, is_concrete, require_positive_definite
 
 ENGINES = ("auto", "exact", "separation", "ep")
 _QUADRATURE = 2  # dimensions up to which "auto" uses quadrature
@@ -94,6 +106,67 @@ def _relative_error(points: Points) -> float:
     """Return the largest standard error of a mean, in standard deviations."""
     found = _moments(*points)
     return float((found.mean_error / np.sqrt(np.diag(found.cov))).max())
+
+
+def box_log_prob(
+    lower: Array | ArrayLike, upper: Array | ArrayLike, mean: Array | ArrayLike, cov: Array | ArrayLike, *,
+    n_points: int = 1000, seed: int = 0, with_error: bool = False,
+) -> Any:  # fmt: skip
+    r"""Return log Pr(lower <= x <= upper) for x ~ N(mean, cov), differentiable in all four arguments.
+
+    .. math::
+        \partial_\mu \log Z = \Sigma^{-1} (E[x] - \mu), \qquad
+        \partial_\Sigma \log Z = \tfrac12 \Sigma^{-1} (E[(x - \mu)(x - \mu)^T] - \Sigma) \Sigma^{-1},
+
+    with expectations inside the box; the derivative by a limit is the density of x_k there. Derivatives are
+    those of the estimate, the separation of variables at fixed quasi-random points, so optimisers see a
+    smooth function. It works in `jax.jit`, `jax.grad` and `jax.vmap`, which need
+    ``jax.config.update("jax_enable_x64", True)``.
+
+    Parameters
+    ----------
+    lower, upper, mean : array_like, shape (..., d), or numbers
+        Limits, which may be infinite, and means; leading axes are batches and are broadcast.
+    cov : array_like, shape (..., d, d)
+        Covariances, positive definite; they may differ within a batch.
+    n_points : int
+        Points for each of eight random shifts, rounded up to a prime.
+    seed : int
+        Seed of the shifts.
+    with_error : bool
+        Return a pair of values and 99.9 % bounds of their errors, without derivatives; infinite if unknown.
+
+    Examples
+    --------
+    >>> round(float(box_log_prob(0, np.inf, 0, [[1, 0.5], [0.5, 1]])), 4)  # log(1/3)
+    -1.0986
+    """
+    check.count("n_points", n_points)
+    given: list[Any] = [
+        a if isinstance(a, Array) else np.asarray(a, float) for a in (lower, upper, mean, cov)
+    ]
+    if not (concrete := is_concrete(*given)) and jnp.result_type(float) != jnp.float64:
+        raise ValueError(
+            "box_log_prob needs float64 in transformations of JAX; "
+            'call jax.config.update("jax_enable_x64", True) first.'
+        )
+    with jax.enable_x64(True):
+        low, high, mu, sigma = (jnp.asarray(a, jnp.float64) for a in given)
+        if sigma.ndim < 2 or sigma.shape[-1] != sigma.shape[-2]:
+            raise ValueError(f"`cov` must have shape (..., d, d); got {sigma.shape}.")
+        d = sigma.shape[-1]
+        lead = jnp.broadcast_shapes(*(a.shape[:-1] for a in (low, high, mu)), sigma.shape[:-2])
+        low, high, mu = (jnp.broadcast_to(a, (*lead, d)).reshape(-1, d) for a in (low, high, mu))
+        if concrete:
+            for matrix in as_float("cov", sigma.reshape(-1, d, d), ndim=3):
+                require_positive_definite("cov", matrix)
+            TruncatedGaussian(Diagonal(jnp.ones(d)), as_float("mean", mu, ndim=2), low, high)  # checks limits
+        sigma = jnp.broadcast_to((sigma + sigma.mT) / 2, (*lead, d, d)).reshape(-1, d, d)
+        n = next_prime(n_points)
+        z, key = jnp.asarray(generator(n, d)), jax.random.key(seed)
+        found = log_probabilities(sigma, mu, Limits(low, high), z, key, n, SHIFTS)
+        value, error = (a.reshape(lead) for a in found)
+    return (value, error) if with_error else value
 
 
 def _weighted_quantiles(x: Floats, w: Floats, levels: Floats) -> Floats:

@@ -19,6 +19,9 @@ from tggm.inference._mean_field import cyclic_moments as cyclic_moments
 from tggm.inference._mean_field import mean_field as mean_field
 from tggm.inference._orthant import Points as Points
 from tggm.inference._orthant import candidates as candidates
+from tggm.inference._orthant import generator as generator
+from tggm.inference._orthant import log_probabilities as log_probabilities
+from tggm.inference._orthant import next_prime as next_prime
 from tggm.inference._orthant import orthant as orthant
 from tggm.inference._orthant import weighted_points as weighted_points
 from tggm.inference._sampling import gibbs as gibbs

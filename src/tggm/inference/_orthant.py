@@ -45,7 +45,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
+from jax.scipy.special import logsumexp
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from tggm import settings as check
 from tggm.arrays import Floats
@@ -53,12 +55,14 @@ from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference._common import full_limits, restore, warn_unconverged
 from tggm.precision import is_concrete
 from tggm.runtime import full_precision
-from tggm.special import log_ndtr, log_ndtr_interval
+from tggm.special import log_ndtr, truncated_mean
 from tggm.special.box_kernels import box_moments
 from tggm.special.quantile import survival_quantile
+from tggm.special.truncated import log_mass
 
 _MAX_POINTS = 2**17  # per shift
 _USABLE = 1e-2  # standard error of log Z that counts as converged when no `tol` is given
+_LEAST_EFFECTIVE = 100  # number of points, effectively, below which errors are unknown
 _TINY = 1e-300
 _EPS = 2.0**-53
 _EPS_SINGLE = 2.0**-24
@@ -130,7 +134,10 @@ def orthant(
 
 
 class SeparatedBox(NamedTuple):
-    """A box with its variables in the order of integration."""
+    """A box with its variables in the order of integration, relative to one finite limit of each.
+
+    The width of a narrow box is then not rounded.
+    """
 
     U: Array  # (m, m) Cholesky factor of the covariance, rows divided by its diagonal
     scale: Array  # (m,) that diagonal
@@ -140,6 +147,7 @@ class SeparatedBox(NamedTuple):
     peak: Array  # logarithm of the largest weight a point can have; infinite if no tilt was found
     truncated: Array  # (m,) bool
     order: Array  # (m,) index of the variable
+    anchor: Array  # (m,) the limits, in the variables' own order and units; 0 where there is none
 
 
 class _Tilt(NamedTuple):
@@ -190,7 +198,7 @@ def _average(box: SeparatedBox, n_sets: int, log_u: Array) -> tuple[Array, Array
     of_free = jnp.where(box.truncated[None, :], 0, box.U**2).sum(1)  # given the truncated variables
     var = jnp.einsum("msn,sn->sm", (h - mean.T[:, :, None]) ** 2, w) + of_free[None, :]
     back, scale = jnp.argsort(box.order), box.scale[None, :]
-    return log_p, (mean * scale)[:, back], (var * scale * scale)[:, back]
+    return log_p, (mean * scale)[:, back] + box.anchor[None, :], (var * scale * scale)[:, back]
 
 
 def _pool(log_p: Array, mean: Array, var: Array) -> tuple[Array, ...]:
@@ -202,6 +210,19 @@ def _pool(log_p: Array, mean: Array, var: Array) -> tuple[Array, ...]:
     w = p / p.sum()
     pooled = w @ mean
     return top + jnp.log(p.mean()), error, pooled, w @ (var + (mean - pooled[None, :]) ** 2)
+
+
+def shift_bound(log_w: Any, xp: Any = jnp) -> Any:
+    """Return a 99.9 % bound of the error of the log of the mean weight, of NumPy or JAX arrays.
+
+    It is from Student's law of the means of shifts, (shifts, n), and infinite if it is not below one or if
+    few points carry the weight: shifts that agree are then no evidence.
+    """
+    w = xp.exp(log_w - log_w.max())
+    p = w.mean(1)
+    bound = float(stdtrit(len(p) - 1, 0.9995)) * p.std(ddof=1) / p.mean() / math.sqrt(len(p))
+    known = (bound < 1) & (w.sum() ** 2 >= _LEAST_EFFECTIVE * (w**2).sum())
+    return xp.where(known, -xp.log1p(-xp.minimum(bound, 0.99)), xp.inf)
 
 
 def _portions(n_rows: int, n_shifts: int, size: int) -> tuple[int | None, int]:
@@ -216,31 +237,37 @@ def _portions(n_rows: int, n_shifts: int, size: int) -> tuple[int | None, int]:
 
 def separate(covariance: Array, mean: Array, limits: Limits) -> SeparatedBox:
     """Order the variables, factorise, and find the tilt; shapes (m, m), (m,), (m,)."""
-    centred = Limits(limits.lower - mean, limits.upper - mean)
-    L, order = ordered_cholesky(covariance, centred)
-    scale = jnp.diagonal(L)
-    U = L / scale[:, None]
-    bounds = centred.map(lambda a: a[order] / scale)
-    truncated = jnp.isfinite(bounds.lower) | jnp.isfinite(bounds.upper)
-    return SeparatedBox(U, scale, mean[order] / scale, bounds, *minimax_tilt(U, bounds), truncated, order)
+    finite = limits.map(jnp.isfinite)
+    truncated = finite.lower | finite.upper
+    anchor = jnp.where(finite.lower, limits.lower, jnp.where(finite.upper, limits.upper, 0))
+    limits, mean = limits.map(lambda a: a - anchor), mean - anchor
+    L, order = ordered_cholesky(covariance, limits, mean)
+    scale, truncated = jnp.diagonal(L), truncated[order]
+    U, mean = L / scale[:, None], mean[order] / scale
+    bounds = Limits(*(_divide_finite(a[order], scale) for a in limits))
+    return SeparatedBox(U, scale, mean, bounds, *minimax_tilt(U, bounds, mean), truncated, order, anchor)
 
 
-def ordered_cholesky(covariance: Array, limits: Limits) -> tuple[Array, Array]:
+def _divide_finite(a: Array, scale: Array) -> Array:
+    """Divide limits by the scale; infinite ones have no derivative."""
+    return jnp.where(jnp.isfinite(a), jnp.where(jnp.isfinite(a), a, 0) / scale, a)
+
+
+def ordered_cholesky(covariance: Array, limits: Limits, mean: Array | float = 0.0) -> tuple[Array, Array]:
     """Return L with L Lᵀ = Σ[order][:, order], and the order of integration, (m,) indices of variables.
 
     At each step the variable with the smallest probability to be in its interval, given that the earlier ones
     are at their truncated means, is taken next (Gibson, Glasbey and Elston, 1994): the first integrals then
-    carry most of the variation. Free variables come last. `limits` are those of h minus its mean.
+    carry most of the variation. Free variables come last. The order has no derivatives.
     """
     m = covariance.shape[0]
     free = ~(jnp.isfinite(limits.lower) | jnp.isfinite(limits.upper))
-    zero, one = jnp.zeros(m, covariance.dtype), jnp.ones(m, covariance.dtype)
+    fixed = lax.stop_gradient(limits)
 
     def step(k: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
         columns, order, left, var, drift = state
         root = jnp.sqrt(var)
-        low, high = (limits.lower - drift) / root, (limits.upper - drift) / root
-        _, sides = box_moments(zero, one, low, high)
+        _, sides = box_moments(*lax.stop_gradient((drift, root)), *fixed)
         score = jnp.where(free, _LAST, sides.log_mass)
         p = jnp.argmin(jnp.where(left, score, jnp.inf)).astype(jnp.int32)
         column = covariance[p] - columns[:, p] @ columns
@@ -250,37 +277,42 @@ def ordered_cholesky(covariance: Array, limits: Limits) -> tuple[Array, Array]:
         return columns.at[k].set(column), order.at[k].set(p), left.at[p].set(False), var, drift
 
     first = jnp.zeros_like(covariance), jnp.zeros(m, jnp.int32), jnp.ones(m, bool)
-    columns, order, *_ = lax.fori_loop(0, m, step, (*first, jnp.diagonal(covariance), zero))
+    drift = jnp.broadcast_to(lax.stop_gradient(mean), m).astype(covariance.dtype)
+    columns, order, *_ = lax.fori_loop(0, m, step, (*first, jnp.diagonal(covariance), drift))
     return columns.T[order], order
 
 
-def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
+def minimax_tilt(U: Array, limits: Limits, mean: Array | float = 0.0) -> tuple[Array, Array]:
     """Return the tilt μ of the saddle point, shape (m,), and ψ there, the largest value that any point has.
 
-    If Newton's method does not reach the saddle point, μ is zero, which is always valid, and ψ infinite.
+    If Newton's method does not reach the saddle point, μ is zero, which is always valid, and ψ infinite. The
+    tilt is differentiable, ψ is not.
     """
-    eye = jnp.eye(U.shape[0], dtype=U.dtype)
-    B = U @ U.T - eye
-    nearest = jnp.clip(jnp.zeros_like(limits.lower), limits.lower, limits.upper)
+    eye, one = jnp.eye(U.shape[0], dtype=U.dtype), jnp.ones(U.shape[0], U.dtype)
+    fixed_limits, fixed_mean, fixed_U = lax.stop_gradient((limits, mean, U))
+    B = fixed_U @ fixed_U.T - eye
+    nearest = jnp.clip(0, fixed_limits.lower - fixed_mean, fixed_limits.upper - fixed_mean)
     tol = 1e-6 * (1 + jnp.abs(nearest).max())  # the estimate is unbiased for any tilt
 
     def evaluate(t: Array) -> tuple[Array, ...]:
-        _, s = box_moments(-t, jnp.ones_like(t), *limits)
+        _, s = box_moments(fixed_mean - t, one, *fixed_limits)
         Br = B @ s.mean
         value, slope = 0.5 * s.mean @ Br + (t * s.mean + s.log_mass).sum(), jnp.clip(1 - s.var, 0, 1)
         # ignore equations in which r does not depend on t
         return s.mean, slope, value, jnp.where(slope > 0, jnp.abs(t + Br), 0).max()
 
+    def newton(slope: Array, F: Array) -> Array:
+        F, S = jnp.where(slope > 0, F, 0), jnp.sqrt(slope)
+        G = cholesky(eye + S[:, None] * B * S[None, :])
+        w = triangular_solve(G, -(S * F)[:, None], left_side=True, lower=True)
+        w = triangular_solve(G, w, left_side=True, lower=True, transpose_a=True)[:, 0]
+        return F + B @ (S * w)
+
     def unfinished(state: _Tilt) -> Array:
         return (state.residual > tol) & (state.n_iter < MAX_ITER)
 
     def step(state: _Tilt) -> _Tilt:
-        F = jnp.where(state.slope > 0, state.t + B @ state.r, 0)
-        S = jnp.sqrt(state.slope)
-        G = cholesky(eye + S[:, None] * B * S[None, :])
-        w = triangular_solve(G, -(S * F)[:, None], left_side=True, lower=True)
-        w = triangular_solve(G, w, left_side=True, lower=True, transpose_a=True)[:, 0]
-        trial = state.t - state.scale * (F + B @ (S * w))
+        trial = state.t - state.scale * newton(state.slope, state.t + B @ state.r)
         r, slope, value, residual = evaluate(trial)
         better = value <= state.value + 1e-12 * jnp.abs(state.value)
         new = _Tilt(trial, r, slope, value, state.scale, residual, state.n_iter)
@@ -294,11 +326,22 @@ def minimax_tilt(U: Array, limits: Limits) -> tuple[Array, Array]:
     start = _Tilt(t, r, slope, value, jnp.ones_like(value), residual, jnp.int32(0))
     end = lax.while_loop(unfinished, step, start)
     reached = (end.residual <= tol) & jnp.isfinite(end.value)
-    tilt = jnp.where(reached, U.T @ end.r - end.r, 0)
+    # one more Newton step, of the equations as functions of U, limits and mean, has the derivatives
+    r = _excess(end.t, end.r, limits, mean)
+    t = end.t - newton(end.slope, end.t + U @ (r @ U) - r)
+    r = _excess(t, evaluate(lax.stop_gradient(t))[0], limits, mean)
+    tilt = jnp.where(reached, r @ U - r, 0)
     # ψ is concave in z: near its maximum its error is the squared residual
     mass = end.value - (0.5 * B @ end.r + end.t) @ end.r
-    peak = mass - (tilt * (tilt / 2 + end.r)).sum() + 1e-6
+    peak = mass - (lax.stop_gradient(tilt) * (lax.stop_gradient(tilt) / 2 + end.r)).sum() + 1e-6
     return tilt, jnp.where(reached, peak, jnp.inf)
+
+
+def _excess(t: Array, r: Array, limits: Limits, mean: Array | float) -> Array:
+    """Return r, the mean in the box less the mean without it, with its derivatives."""
+    centre = mean - t
+    change = truncated_mean(centre, jnp.ones_like(centre), *limits) - centre
+    return r + (change - lax.stop_gradient(change))
 
 
 def conditional_draws(box: SeparatedBox, log_u: Array, total: Any = None) -> tuple[Array, Array]:
@@ -311,21 +354,24 @@ def conditional_draws(box: SeparatedBox, log_u: Array, total: Any = None) -> tup
 
     def variable(state: Any, given: Any) -> tuple[Any, Array]:
         Z, log_w, k = state
-        row, lower, upper, tilt, truncated, log_u_k = given
-        drift = row @ Z
-        low, high = lower - drift - tilt, upper - drift - tilt
-        log_mass = log_ndtr_interval(low, high)
-        z = jnp.where(truncated, _interval_quantile(low, high, log_mass, log_u_k) + tilt, 0)
-        log_w = log_w + jnp.where(truncated, log_mass + tilt * (tilt / 2 - z), 0).astype(log_w.dtype)
+        row, mean, lower, upper, tilt, truncated, log_u_k = given
+        drift = mean + row @ Z
+        centre = drift + tilt
+        inside = log_mass(*jnp.broadcast_arrays(centre, lower, upper))
+        z = jnp.where(
+            truncated, _interval_quantile(lower - centre, upper - centre, inside, log_u_k) + tilt, 0
+        )
+        log_w = log_w + jnp.where(truncated, inside + tilt * (tilt / 2 - z), 0).astype(log_w.dtype)
         return (lax.dynamic_update_index_in_dim(Z, z, k, 0), log_w, k + 1), drift + z
 
     start = (jnp.zeros_like(log_u), jnp.zeros_like(log_u[0], dtype=total), jnp.int32(0))
-    given = (below, *box.limits, box.tilt, box.truncated, log_u)
+    given = (below, box.mean, *box.limits, box.tilt, box.truncated, log_u)
     (_, log_w, _), h = lax.scan(variable, start, given)
-    return log_w, h + box.mean[:, None]
+    return log_w, h
 
 
-def _interval_quantile(low: Array, high: Array, log_mass: Array, log_u: Array) -> Array:
+@jax.custom_jvp
+def _interval_quantile(low: Array, high: Array, inside: Array, log_u: Array) -> Array:
     """Return the quantile of a standard normal in [low, high], to the rounding error of the larger limit.
 
     The box is mirrored so that a is the limit nearer to zero; the quantile is exceeded with probability Φ(−a)
@@ -336,9 +382,39 @@ def _interval_quantile(low: Array, high: Array, log_mass: Array, log_u: Array) -
     a = jnp.where(flipped, -high, low)
     u = jnp.exp(log_u)
     log_tail = log_ndtr(-a)
-    share = jnp.where(flipped, 1 - u, u) * jnp.exp(jnp.minimum(log_mass - log_tail, 0))
+    share = jnp.where(flipped, 1 - u, u) * jnp.exp(jnp.minimum(inside - log_tail, 0))
     x = survival_quantile(-(log_tail + jnp.log1p(-jnp.minimum(share, 1 - _EPS))))
     return jnp.clip(jnp.where(flipped, -x, x), low, high)
+
+
+@_interval_quantile.defjvp
+def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
+    low, high, u, z = *primals[:2], jnp.exp(primals[3]), _interval_quantile(*primals)
+    parts = ((1 - u, low, tangents[0]), (u, high, tangents[1]))  # φ(z) dz = (1 − u) φ(l) dl + u φ(h) dh
+    change = [share * jnp.exp(jnp.minimum((z - a) * (z + a) / 2, 600)) * da for share, a, da in parts]
+    return z, change[0] + change[1]
+
+
+@partial(jax.jit, static_argnames=("n", "n_shifts"))
+@full_precision
+def log_probabilities(
+    covariance: Array, mean: Array, limits: Limits, z: Array, key: Array, n: int, n_shifts: int
+) -> tuple[Array, Array]:
+    """Return log probabilities of boxes, (rows,), and 99.9 % bounds of their errors, without derivatives.
+
+    Shapes are (rows, m, m) and (rows, m). The derivatives are those of the estimate itself: through the tilt
+    and the points.
+    """
+    m = mean.shape[1]
+    log_u = jnp.log(tent_points(z, n, jax.random.uniform(key, (n_shifts, m), dtype=mean.dtype)))
+
+    @jax.checkpoint
+    def row(given: tuple[Array, Array, Limits]) -> tuple[Array, Array]:
+        log_w = conditional_draws(separate(*given), log_u)[0].reshape(n_shifts, n)
+        return logsumexp(log_w) - math.log(n * n_shifts), shift_bound(lax.stop_gradient(log_w))
+
+    found: tuple[Array, Array] = lax.map(row, (covariance, mean, limits))
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -426,7 +502,8 @@ def weighted_points(
     z, shift = jnp.asarray(generator(n, m)), jax.random.uniform(shifts, (n_shifts, m), dtype=mean.dtype)
     box = jax.jit(separate)(covariance, mean, limits)
     if single and bool(_fits_float32(box)):
-        box = jax.tree.map(lambda a: a.astype(jnp.float32) if a.dtype == jnp.float64 else a, box)
+        rounded = jax.tree.map(lambda a: a.astype(jnp.float32) if a.dtype == jnp.float64 else a, box)
+        box = rounded._replace(anchor=box.anchor)
     portions = [
         _portion(box, limits, z, shift, jax.random.fold_in(noise, first), float(first))
         for first in range(0, n, PORTION)
@@ -467,7 +544,7 @@ def _reorder(box: SeparatedBox, limits: Limits, h: Array, noise: Array) -> Array
         return h + jnp.where(free, box.U.astype(z.dtype) @ z, 0)
 
     h = lax.cond(box.truncated.all(), lambda h: h, complete, h)  # `h` has the means of free variables
-    h = (h * box.scale[:, None].astype(h.dtype))[jnp.argsort(box.order)]
+    h = (h * box.scale[:, None].astype(h.dtype))[jnp.argsort(box.order)] + box.anchor[:, None]
     return jnp.clip(h, limits.lower[:, None], limits.upper[:, None])
 
 

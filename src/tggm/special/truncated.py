@@ -41,6 +41,7 @@ from tggm.special import kernels
 from tggm.special.box_kernels import box_moments, high_cumulants
 
 Pair = tuple[Array, Array]
+Three = tuple[Array, Array, Array]
 Four = tuple[Array, Array, Array, Array]
 T = TypeVar("T")
 SQRT_2PIE = 4.1327313541224929
@@ -288,20 +289,21 @@ def _(primals: Four, tangents: Four) -> Pair:
 
 
 @jax.custom_jvp
-def _log_mass(a: Array, b: Array) -> Array:
-    return box_moments(jnp.zeros_like(a), jnp.ones_like(a), a, b)[1].log_mass
+def log_mass(mu: Array, a: Array, b: Array) -> Array:
+    """Return the log probability that N(mu, 1) is in [a, b]; a difference of limits is not rounded."""
+    return box_moments(mu, jnp.ones_like(mu), a, b)[1].log_mass
 
 
-@_log_mass.defjvp
-def _(primals: Pair, tangents: Pair) -> Pair:
-    (a, b), (da, db) = primals, tangents
-    _, s = box_moments(jnp.zeros_like(a), jnp.ones_like(a), a, b)
-    return _log_mass(a, b), s.at_upper * db - s.at_lower * da
+@log_mass.defjvp
+def _(primals: Three, tangents: Three) -> Pair:
+    dmu, da, db = tangents
+    _, s = box_moments(primals[0], jnp.ones_like(primals[0]), *primals[1:])
+    return log_mass(*primals), s.mean * dmu + s.at_upper * db - s.at_lower * da
 
 
 _log_ndtr = compile_jit(kernels.log_ndtr)
 _hazard = compile_jit(kernels.hazard)
-_log_ndtr_interval = compile_jit(lambda a, b: _log_mass(a, above_or_nan(a, b)))
+_log_ndtr_interval = compile_jit(lambda a, b: log_mass(jnp.zeros_like(a), a, above_or_nan(a, b)))
 _standard_half_line = compile_jit(kernels.moments)
 _standard_box = compile_jit(
     lambda alpha, lower, upper: _box(alpha, jnp.ones_like(alpha), lower, above_or_nan(lower, upper))
