@@ -140,7 +140,7 @@ def test_settings_depend_on_the_number_of_rows_unless_given():
         got = (model.hidden, model.n_members, model.max_epochs, model.random_state)
         assert got == ((7, 5), 2, 9, 3)
     whole, quick = (build_estimator(fit_options(*words), False, 10_000) for words in ([], ["--quick"]))
-    assert quick.n_members == 3 < whole.n_members
+    assert quick.n_members == 4 < whole.n_members
     assert (whole.max_epochs, quick.max_epochs) == ("auto", 102)  # 2,000 steps of 512 rows
     assert build_estimator(fit_options("--quick", "--epochs", "7"), False, 10_000).max_epochs == 7
 
