@@ -1,7 +1,7 @@
 r"""Measure the distance of rows from the training rows, and widen predictions there.
 
 Two variances are added. The first is the doubt of a Gaussian process (`gaussian_process`) at a row, given at
-most 500 training rows, as far as it exceeds that of 90 % of these rows given the others. It is large in gaps
+most 500 training rows, as far as it exceeds that of each of these rows given the others. It is large in gaps
 between the rows, in columns with few values, too. The process is calibrated by leaving out whole ranges of
 values of each column (`fit_kernel`).
 
@@ -43,7 +43,7 @@ MOST_NUMBERS = 2**20  # stored
 FEWEST_ROWS = 20  # from which distances between rows are measured
 BLOCK = 4096  # rows, or pairs of row and column, computed at once
 NEIGHBOURS = 5
-EDGE = 0.9  # share of the training rows that are nearer to the others, or have less doubt
+EDGE = 0.9  # share of the training rows that are nearer to the others
 STEP, STEPS = 0.25, 4  # of a range, over which slopes are computed, and their number
 LINE, MISSED, DOUBT = 0.28, 0.6, 1.25  # numbers of the terms above
 WEAK = 0.03  # share of the target's variance of a column with half of the relevance
@@ -211,9 +211,9 @@ class Neighbourhood:
 
     @cached_property
     def _doubts(self) -> list[tuple[Doubt, float]]:
-        """Return the doubt about each output, and that of the training rows at the edge given the others."""
+        """Return the doubt about each output, and the largest of a training row given the others."""
         doubts = [Doubt(u, self.train.rows) for u in self.train.kernels]
-        return [(doubt, float(np.quantile(doubt.own, EDGE))) for doubt in doubts]
+        return [(doubt, float(doubt.own.max())) for doubt in doubts]
 
     @cached_property
     def _latent_rows(self) -> Floats:
