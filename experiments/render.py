@@ -141,7 +141,7 @@ def origin() -> str:
         facts = [f"commit {', '.join(sorted(commits))}" if commits else "commit unknown"]
         facts += sorted(machines) or ["machine unknown"]
         parts.append(f"`{command}` ({'; '.join(facts)})")
-    return f"Made by {', and by '.join(parts)}."
+    return f"Made by {', and by '.join(parts)}." if parts else ""
 
 
 def pairs(ours: list[Run], theirs: list[Run], *fields: str) -> list[tuple[Run, Run]]:
@@ -979,7 +979,8 @@ def fill(page: str, name: str) -> str:
     """Return the text of a page with its tables filled in."""
     for mark, make in BLOCKS[name].items():
         _used.clear()
-        text = f"<!-- {mark} -->\n{make()}\n\n{origin()}\n<!-- /{mark} -->"
+        made = make()
+        text = f"<!-- {mark} -->\n{made}\n\n{origin()}".rstrip() + f"\n<!-- /{mark} -->"
         page, found = re.subn(
             f"<!-- {mark} -->.*?<!-- /{mark} -->", lambda _, text=text: text, page, flags=re.S
         )

@@ -19,15 +19,14 @@ def test_the_commands_of_the_readme_work(tmp_path, monkeypatch, capsys):
     text = (ROOT / "README.md").read_text()
     lines = re.findall(r"^tggm .*$", "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)), re.MULTILINE)
     commands = [shlex.split(line, comments=True)[1:] for line in lines]
-    assert [words[0] for words in commands] == ["fit", "predict", "evaluate", "report"]
+    assert [words[0] for words in commands] == ["fit", "predict"]
     for words in commands:
         assert run([*words, *(SMALL if words[0] == "fit" else [])]) == 0, words
     header = (tmp_path / "predictions.csv").read_text().splitlines()
     assert header[0] == re.search(r"# (price, .*)", lines[1])[1].replace(" ", "")
     assert len(header) == 101
-    assert (tmp_path / "report.html").stat().st_size > 10_000
     err = capsys.readouterr().err
-    assert "columns are left out: house (it only counts the rows)" in err
+    assert "columns are left out: house (it numbers the rows)" in err
     assert "hamlet" in err
 
 

@@ -18,6 +18,7 @@ from tggm.report._effects import effect, plot_effect
 from tggm.report._page import Cell, number, numeric_columns, picture
 from tggm.report._sections import confidence_verdict, coverage_verdict, effect_plots, verdict
 from tggm.report.scores import (
+    MEASURES,
     REMEDY,
     by_group,
     coverage,
@@ -135,6 +136,8 @@ def test_scores_are_shown_with_their_digits_and_classes():
     assert title("average_precision", "fraud") == "average precision of class fraud"
     text = figures_table({"model": {"rmse": 1.5, "r2": 0.6464}})
     assert text.endswith("(lower is better: RMSE; higher is better: R²)")
+    lines = figures_table({"model": dict.fromkeys(MEASURES, 0.5)}, "fraud").splitlines()  # too wide for lines
+    assert (lines[0].split(), lines[1].split()[0]) == (["this", "model"], "RMSE")
 
 
 def test_groups_are_labels_parts_of_numbers_and_others(rng):

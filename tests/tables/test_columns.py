@@ -84,6 +84,8 @@ def test_marks_among_numbers_become_indicators():
     assert "marks ('<', '<LOD')" in how.notes_[0]
     with pytest.raises(TableError, match=r"'lost' in row 2 .* numbers or <, <LOD"):
         how.transform(table(a=["1", "lost"]))
+    with pytest.raises(TableError, match="has numbers, but also 'lost' in row 102"):
+        fit(table(a=[*t.columns["a"].tolist(), "lost"]))
 
 
 def test_true_and_false_are_read_in_any_spelling():
@@ -96,7 +98,7 @@ def test_mistakes_among_numbers_are_all_reported():
     numbers = [str(k) for k in range(30)]
     with pytest.raises(
         TableError,
-        match=r"'a' .* 'x' in row 31, 'y' in row 32; .*--missing 'x'.*missing=\['x'\]\) in Python; "
+        match=r"'a' .* 'x' in row 31, 'y' in row 32; .*--missing 'x'.*replace\('x', None\) in Python; "
         r"column 'b' .* 'z' in row 2",
     ):
         fit(table(a=[*numbers, "x", "y"], b=["0", "z", *numbers]))
@@ -191,7 +193,7 @@ def test_gaps_and_words_among_dates():
 def test_shuffled_identifiers_are_left_out_unless_they_predict(rng):
     number, noise = rng.permutation(300) + 1000.0, rng.normal(size=300)
     how = TableTransformer().fit(table(customer=number, x=noise), rng.normal(size=300))
-    assert how.left_out_ == {"customer": "it names the rows"}
+    assert how.left_out_ == {"customer": "it identifies the rows"}
     for y in (np.sin(number / 50) + 0.5 * noise, number % 40):  # a trend, a cycle
         assert not TableTransformer().fit(table(day=number, x=noise), y).left_out_
     assert not TableTransformer().fit(table(day=number, x=noise), number > 1150).left_out_
@@ -213,6 +215,8 @@ def test_columns_that_give_the_target_are_asked_about(rng):
         assert f"computed from a {sign} other (R² " in note
     (note,) = TableTransformer().fit(table(x=x, y=y), y > 1).notes_
     assert "computed from y (R² " in note
+    (note,) = TableTransformer().fit(table(x=x, y=y), y > np.quantile(y, 0.99)).notes_  # ten rows
+    assert "computed from y (R² 1.000)" in note
     for honest in (table(a=a, x=x), table(rough=rough, x=x), table(bent=np.log(y[:19]))):
         assert TableTransformer().fit(honest, y[: len(honest)]).notes_ == []
 
@@ -271,7 +275,7 @@ def test_a_hundred_thousand_words():
     assert len(how.columns_[0].levels) == 20_000
     n = 100_000
     words = pd.DataFrame({"a": np.arange(n).astype(str) + "x", "b": np.tile([1.0, 2.0], n // 2)})
-    with pytest.warns(TableWarning, match="a .its words hardly ever repeat"):
+    with pytest.warns(TableWarning, match="a .few of its words repeat"):
         assert TableTransformer().fit_transform(words, np.arange(n)).shape == (n, 1)
 
 

@@ -165,8 +165,8 @@ def test_useless_columns_and_copies_of_the_target_cause_warnings():
     assert [column.name for column in table.columns_] == ["good"]
     assert table.left_out_ == {
         "asked": "as requested", "same": "it has the same value everywhere", "empty": "it is empty",
-        "count": "it only counts the rows", "customer_id": "it names the rows",
-        "text": "its words hardly ever repeat ('note 0x', ...)", "alive": "it repeats the target",
+        "count": "it numbers the rows", "customer_id": "it identifies the rows",
+        "text": "few of its words repeat ('note 0x', ...)", "alive": "it repeats the target",
     }  # fmt: skip
     y = frame["good"] * 2 + 1
     with pytest.warns(TableWarning, match="can be computed from good .R² 1.000.; is it known"):

@@ -22,6 +22,7 @@ MEASURES = {  # by key: name, format (four digits if empty), and the better dire
     "brier": ("Brier score", "", "low"),
 }  # fmt: skip
 OF_A_CLASS = ("average_precision", "precision", "recall", "f1")  # of the positive one of two classes
+WIDEST = 100  # characters of a table with one line per model
 MOST_GROUPS = 12  # with rows of their own in a table
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 SHIFT = 0.5  # shift of a column's mean, in standard deviations, that is reported
@@ -59,10 +60,16 @@ def four_digits(value: float) -> str:
 
 
 def figures_table(figures: Figures, positive: str = "") -> str:
-    """Return one line per model, one column per measure that all of them have, and a line on directions."""
+    """Return one line per model, one column per measure that all of them have, and a line on directions.
+
+    A table of more than `WIDEST` characters is transposed.
+    """
     keys = [key for key in MEASURES if all(key in own for own in figures.values())]
     table = [["", *(title(key, positive).rjust(8) for key in keys)]]
     table += [[f"{TITLES[name]:<12}", *(shown(k, own[k]) for k in keys)] for name, own in figures.items()]
+    if len(aligned(table).partition("\n")[0]) > WIDEST:
+        size = max(map(len, table[0]))
+        table = [[line[0].strip().ljust(size), *line[1:]] for line in zip(*table, strict=True)]
     better = (
         f"{way}er is better: {', '.join(MEASURES[key][0] for key in keys if MEASURES[key][2] == way)}"
         for way in ("low", "high")

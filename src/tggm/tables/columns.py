@@ -140,13 +140,15 @@ class Number(Column):
         return numbers, np.array([index.get(word, -1) for word in words])
 
 
-def marks_of(table: Table, name: str) -> tuple[str, ...]:
-    """Return the words among the numbers if each is frequent enough to be a mark, else nothing."""
-    readable, spelling = table.readable(name), table.spelling(name)
-    odd = [word for word in table.columns[name].tolist() if word is not None and word not in readable]
-    count = Counter(limit(word, spelling)[0] for word in odd)
-    frequent = len(count) <= MOST_MARKS and min(count.values(), default=0) >= LEAST_MARKED
-    return tuple(sorted(count)) if frequent else ()
+def marks_of(table: Table, name: str) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Return the words among the numbers that are frequent enough to be marks, and others with a row each."""
+    odd, spelling = table.odd_words(name, table.readable(name)), table.spelling(name)
+    mark = {word: limit(word, spelling)[0] for word in odd}
+    count = Counter(mark[word] for word in table.columns[name].tolist() if word in mark)
+    frequent = {word for word in count if count[word] >= LEAST_MARKED}
+    if len(frequent) > MOST_MARKS:
+        return (), odd
+    return tuple(sorted(frequent)), {word: row for word, row in odd.items() if mark[word] not in frequent}
 
 
 # ---- words -----------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Candidates are columns, and the products, quotients, sums and differences of two columns of numbers. The R² of
 a candidate is the larger of that of the rank correlation, and of the mean rank of the targets of five rows on
-either side in the order of the candidate; classes have indicators. No row is among its own neighbours.
+either side in the order of the candidate; no row is among its own neighbours. Classes have indicators, and
+also the R² of the best threshold with at least five rows on either side.
 """
 
 from collections.abc import Sequence
@@ -68,13 +69,13 @@ def r_squared(values: Candidates, outcome: Outcomes) -> dict[str, float]:
     x = np.where(np.isfinite(x), x, np.nan)
     order, known = np.argsort(x, axis=1), np.sort(~np.isnan(x), axis=1)[:, ::-1]  # gaps last
     targets = outcome.values if outcome.is_class else rankdata(outcome.values, axis=0)
-    found = [_r_squared(y[order], known) for y in targets.T]
+    found = [_r_squared(y[order], known, outcome.is_class) for y in targets.T]
     best = np.min(found, axis=0) if outcome.is_class else np.max(found, axis=0)
     return dict(zip(values, best.tolist(), strict=True))
 
 
-def _r_squared(y: Floats, known: Bools) -> Floats:
-    """Return the larger R² of places and of neighbours, (candidates,), for rows sorted by the candidate."""
+def _r_squared(y: Floats, known: Bools, is_class: bool) -> Floats:
+    """Return the largest R² of places, neighbours and thresholds, for rows sorted by the candidate."""
     n, place = known.sum(1), np.broadcast_to(np.arange(float(known.shape[1])), known.shape)
     with np.errstate(all="ignore"):  # R² is 0 for constants and few rows
         x, y = (np.where(known, a - (a.sum(1, where=known) / n)[:, None], 0.0) for a in (place, y))
@@ -84,6 +85,11 @@ def _r_squared(y: Floats, known: Bools) -> Floats:
         near, count = (_window_sums(a) - a for a in (y, known.astype(np.float64)))
         error = (np.where(known, y - near / np.maximum(count, 1), 0.0) ** 2).sum(1)
         found: Floats = np.fmax(line, 1 - error / total)
+        if is_class:  # no neighbours share the class of the rows at the edge of a rare one
+            left = place + 1
+            both = (left >= WIDTH) & (n[:, None] - left >= WIDTH)
+            between = np.cumsum(y, axis=1) ** 2 * n[:, None] / (left * (n[:, None] - left))
+            found = np.fmax(found, between.max(1, where=both, initial=0.0) / total)
     return np.where((n >= LEAST_ROWS) & (total > 0), np.nan_to_num(found), 0.0)
 
 

@@ -22,7 +22,7 @@ from tggm.tables.text import TRUTH, Dates, Spelling, Words
 _OURS = ("tggm", "sklearn")  # scikit-learn wraps methods of transformers
 _MOST, _MOST_NAMES = 5, 8  # words and names of columns that a message lists
 _DATE_SAMPLE = 1000  # words that decide whether a column holds dates
-_NEARLY = 0.9  # share of numbers among the words from which the other words are probably mistakes
+MOST_ODD = 0.1  # share of words up to which they are probably mistakes among numbers
 MANY = 20  # a column of numbers has more distinct numbers than this
 TASKS = ("regression", "classification")
 MOST_CLASSES = 100
@@ -202,13 +202,17 @@ class Table:
         words = [word for word in self.columns[name].tolist() if word is not None]
         return sum(word in readable for word in words) / len(words)
 
-    def refuse_mistakes(self, name: str) -> None:
-        """Raise if nearly all words of a column are numbers: the others are probably mistakes."""
-        if self.number_share(name) < _NEARLY:
-            return
-        odd = self.odd_words(name, self.readable(name))
-        place = f"column {name!r} of {self.source}"
-        raise TableError(f"{place} is nearly all numbers, but has {self.quote(odd)}; {_remedy(odd)}")
+    def refuse_mistakes(self, name: str, odd: Mapping[str, int] | None = None) -> None:
+        """Raise if at most a tenth of the words are odd: they are probably mistakes among numbers.
+
+        By default, the odd words are those that are not numbers.
+        """
+        odd = self.odd_words(name, self.readable(name)) if odd is None else odd
+        words = [word for word in self.columns[name].tolist() if word is not None]
+        rare = sum(word in odd for word in words) <= MOST_ODD * len(words)
+        if rare and self.number_share(name) >= 0.5:
+            found = f"column {name!r} of {self.source} has numbers, but also {self.quote(odd)}"
+            raise TableError(f"{found}; {_remedy(odd)}")
 
     def dates(self, name: str, first: bool) -> Dates:
         """Return a column of words as dates, NaT for other words.
@@ -253,7 +257,7 @@ def _remedy(odd: Mapping[str, int]) -> str:
     first = repr(next(iter(odd)))
     return (
         f"correct it, or mark it as a gap when fitting: --missing {first} of `tggm fit`, "
-        f"TableTransformer(missing=[{first}]) in Python."
+        f"X.replace({first}, None) in Python."
     )
 
 

@@ -46,7 +46,7 @@ class TableTransformer(Encoder, TransformerMixin, BaseEstimator):  # type: ignor
     become indicators; many are target-encoded (out of fold for training rows). Ordered categories become
     their position, and dates a trend and sine and cosine of the position in year, week and day. Repeated
     numbers are also target-encoded if that predicts better than neighbouring values. Columns are
-    left out, with a `TableWarning`, if they are constant, count or identify the rows, or repeat the target.
+    left out, with a `TableWarning`, if they are constant, number or identify the rows, or repeat the target.
 
     An array of numbers keeps all its columns; only columns with gaps get an extra one.
 
@@ -279,9 +279,10 @@ def learn_column(table: Table, name: str, outcome: Outcomes | None, kind: str = 
         certain = found.encoding is None or table.spelling(name).certain
         return found if certain else _learn_words(table, name, outcome)
     if table.number_share(name) >= 0.5:
-        if marks := marks_of(table, name):
+        marks, others = marks_of(table, name)
+        if not others:
             return Number.of(table, name, marks, outcome)
-        table.refuse_mistakes(name)
+        table.refuse_mistakes(name, others)
     return _learn_words(table, name, outcome)
 
 
@@ -296,14 +297,14 @@ def _reason_to_drop(table: Table, name: str, values: Floats, outcome: Outcomes |
         return _CONSTANT
     offset = values - table.places
     if len(values) > 10 and np.all(offset == offset[0]):
-        return "it only counts the rows"
+        return "it numbers the rows"
     if len(values) <= MANY or (values % 1 != 0).any() or len(np.unique(values)) < len(values):
         return ""
     if _IDENTIFIER.fullmatch(name):
-        return "it names the rows"
+        return "it identifies the rows"
     dense = len(values) ** 2 > 2 * COLLISIONS * np.ptp(values)  # no value repeats, although most should
     useless = outcome is not None and not neighbours_predict(values, outcome)
-    return "it names the rows" if dense and useless else ""
+    return "it identifies the rows" if dense and useless else ""
 
 
 def _learn_words(table: Table, name: str, outcome: Outcomes | None) -> Column | str:
@@ -325,9 +326,9 @@ def _learn_words(table: Table, name: str, outcome: Outcomes | None) -> Column | 
     if levels:
         return Category(name, levels, len(levels) < len(count), missing > 0)
     if 2 * len(count) <= count.total():
-        return "its words are too rare to learn from"
+        return "each of its words has too few rows"
     example = next(word for word in words.tolist() if word is not None)
-    return f"its words hardly ever repeat ({example[:30]!r}, ...)"
+    return f"few of its words repeat ({example[:30]!r}, ...)"
 
 
 def _notes(table: Table, column: Column) -> list[str]:
