@@ -141,6 +141,35 @@ def test_files_with_wrong_headers_are_refused(content, reason):
     assert_refused(content, reason)
 
 
+def test_long_lists_are_arrays_and_are_put_back():
+    lists = {"words": [f"wörd {k}\n\ud800" for k in range(300)], "numbers": [0.1 * k for k in range(300)]}
+    lists |= {
+        "rows": [[0.5, -0.0]] * 300,
+        "counts": [*range(300)],
+        "empty": [""] * 300,
+        "nulls": ["\0"] * 300,
+    }
+    lists |= {
+        "mixed": [1, 2.5] * 200,
+        "large": [2**70] * 300,
+        "truth": [1 > 0] * 300,
+        "ragged": [[1], []] * 200,
+    }
+    content = storage.encode(ARRAYS, {"class": "Toy", "state": lists})
+    assert b"rd 298" not in content[: 8 + int.from_bytes(content[:8], "little")]
+    arrays, model = storage.decode(content)
+    assert json.dumps(model["state"]) == json.dumps(lists)  # types, too
+    assert equal(arrays, ARRAYS)
+    two = {"list.0": np.ones(3)}, {"state": [{"@list": "list.0"}] * 2}
+    for found, description in (two, ({"a": np.full(3, np.nan)}, {"state": {"@list": "a"}})):
+        assert_refused(storage.encode(found, description), "lists are missing, too long or not finite")
+    zeros = {"a": np.zeros(2**21 + 1, np.uint8)}
+    assert_refused(storage.encode(zeros, {"state": {"@list": "a"}}), "too long")
+    assert_refused(
+        storage.encode({"a": np.full(3, 255, np.uint8)}, {"state": {"@list": "a"}}), "cannot be read"
+    )
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -214,7 +243,8 @@ def test_headers_and_lengths_are_checked_before_the_arrays_are_read(tmp_path):
     length = 8 + int.from_bytes(whole[:8], "little")
     bombs = [(2**25).to_bytes(8, "little") + b" " * 2**25, b"", whole, whole[:-1], whole[:length]]
     bombs += [
-        with_header(text) for text in (b"[" * 2**22, b'{"a": 1}', b'{"a": {"data_offsets": [0, 1e999]}}')
+        with_header(text)
+        for text in (b"[" * 2**22, b'{"a": 1}', b'{"a": {"data_offsets": [0, 1e999]}}', b"[" + b"[]," * 10**6)
     ]
     for content in bombs:
         file.write_bytes(content)
@@ -256,6 +286,8 @@ def test_saving_to_a_link_replaces_its_target(path, tmp_path):
         (Toy({}, {"hidden": lambda: 3}), "cannot be stored: Object of type function"),
         (Toy({}, {"hidden": float("nan")}), "cannot be stored: Out of range float"),
         (Toy({}, {"hidden": "x" * 2**22}), "header exceeds 4194304 bytes"),
+        (Toy({}, {"hidden": [[]] * 2**16}), "header exceeds .* 131072 values"),
+        (Toy({f"{k}": np.ones(1) for k in range(3001)}, {}), "header exceeds .* 3000 arrays"),
     ],
 )
 def test_a_model_that_cannot_be_stored_is_refused(model, reason, tmp_path):
