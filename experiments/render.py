@@ -753,6 +753,31 @@ def box_derivatives() -> str:
     return table(rows("benchmarks/box_derivatives"), by, {**errors, "time": seconds("seconds")})
 
 
+def stated_errors() -> str:
+    """Show the cases and violations of the attack on stated errors."""
+    figures = ("cases", "stated", "unknown", "violations", "worst")
+    runs = [run for run in rows("benchmarks/stated_errors") if "violations" in run]
+    totals = [
+        {"engine": name, "d": f"{min(r['d'] for r in group)} to {max(r['d'] for r in group)}"}
+        | {figure: (max if figure == "worst" else sum)(r[figure] for r in group) for figure in figures}
+        for name, group in grouped(runs, "engine").items()
+    ]
+    columns = {figure: mean(figure, ",.0f") for figure in figures[:-1]}
+    return table(
+        totals, {"engine": "engine", "d": "d"}, {**columns, "largest error / stated": mean("worst", ".2g")}
+    )
+
+
+def gibbs_mixing() -> str:
+    """Show errors and effective sample sizes of Gibbs sampling at strong correlations."""
+    runs = [run for run in rows("benchmarks/stated_errors") if "bias" in run]
+    names = {"mean error": "bias", "its standard error": "of_bias", "root mean square": "rms"}
+    columns = {heading: mean(name, ".3f") for heading, name in names.items()}
+    by = {"correlation": "correlation", "burn-in": "burn_in"}
+    sizes = {"expected from ess": mean("expected", ".3f"), "ess": mean("ess", ".0f")}
+    return table(runs, by, {**columns, **sizes, "within the 99.9 % bound": mean("within", ".2f")})
+
+
 def training_step() -> str:
     """Show the time of the parts of a training step."""
     runs, settings = rows("benchmarks/training_step"), record("benchmarks/training_step")["settings"]
@@ -971,6 +996,8 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "boxes": boxes,
         "box-moments": box_moments,
         "box-derivatives": box_derivatives,
+        "stated-errors": stated_errors,
+        "gibbs-mixing": gibbs_mixing,
     },
 }
 

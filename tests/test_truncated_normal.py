@@ -37,8 +37,7 @@ def law():
 def test_probability(law):
     found = law.log_prob_box()
     truth = np.log(equicorrelated(RHO, LOWER, UPPER))
-    assert found.error <= 1e-3
-    assert abs(found.value - truth) <= 6 * found.error  # eight shifts: t with 7 degrees of freedom, 5e-4
+    assert abs(found.value - truth) <= found.error <= 5e-3
 
 
 @pytest.mark.slow  # EP in boxes: tests/inference/test_contract.py
@@ -60,8 +59,8 @@ def test_two_variables_are_integrated():
 def test_moments_by_a_grid(law):
     _, mean, var = grid_box(np.linalg.inv(COV), np.zeros(D), LOWER, UPPER)
     found = law.moments()
-    assert np.all(np.abs(found.mean - mean) <= 6 * found.mean_error + 1e-6)
-    assert np.all(np.abs(np.diag(found.cov) - var) <= 6 * np.diag(found.cov_error) + 1e-6)
+    assert np.all(np.abs(found.mean - mean) <= found.mean_error + 1e-6)
+    assert np.all(np.abs(np.diag(found.cov) - var) <= np.diag(found.cov_error) + 1e-6)
 
 
 def test_independent_variables_are_exact():
@@ -104,7 +103,7 @@ def test_improbable_box(law):
     # all of them below −25: nothing may underflow
     far = MultivariateTruncatedNormal(np.zeros(D), COV, LOWER - 30, UPPER - 30).log_prob_box()
     assert -3000 < far.value < -300
-    assert far.error <= 1e-3
+    assert far.error <= 5e-3
 
 
 def test_errors():
@@ -148,8 +147,8 @@ def test_points_are_reused_if_they_are_accurate_enough():
     def draw(tol):
         return law._refine(tol, lambda found: truncated_normal._probability(found.log_w).error)
 
-    first = draw(1e-3)
-    assert draw(1e-2) is first
+    first = draw(5e-3)
+    assert draw(5e-2) is first
     assert np.any(draw(5e-5).log_w != first.log_w)  # float32 is not accurate enough
     assert draw(1e-5).log_w.shape[1] > first.log_w.shape[1]
     assert np.all((first.h >= lower) & (first.h <= upper))
@@ -182,11 +181,15 @@ def test_the_mean_of_many_points_in_a_narrow_box_is_not_rounded():
 
 
 def test_a_corner_at_correlation_one_millionth_below_one():
-    """Neither moments nor draws are wrong in silence where a few points carry all the weight."""
-    law = MultivariateTruncatedNormal([0, 0], [[1, 0.999999], [0.999999, 1]], [2, -3], [3, -2])
-    with pytest.warns(RuntimeWarning, match="with the largest number of points"):
-        moments = law.moments(tol=0.1)
-    assert np.all(np.isnan(moments.mean_error) | (np.abs(moments.mean - [2, -2]) < 6 * moments.mean_error))
+    """Near its corner (2, −2) the density is a product of exponentials: the correction is of order 1e-6."""
+    rho = 0.999999
+    law = MultivariateTruncatedNormal([0, 0], [[1, rho], [rho, 1]], [2, -3], [3, -2])
+    rate, moments = 2 / (1 - rho), law.moments()  # of each variable
+    assert_allclose((moments.mean - [2, -2]) * rate, [1, -1], atol=2e-6)
+    assert_allclose(moments.cov * rate**2, np.eye(2), atol=2e-6)
+    log_p = -4 / (1 - rho) - np.log(2 * np.pi) - 0.5 * np.log1p(-rho * rho) - 2 * np.log(rate)
+    found = law.log_prob_box()
+    assert abs(found.value - log_p) <= found.error < 0.1
     with pytest.warns(RuntimeWarning, match="Hamiltonian"), pytest.raises(RuntimeError, match="do not mix"):
         law.rvs(100)
 

@@ -195,7 +195,7 @@ class Moments:
     converged: Array  # (...,) bool
     n_iter: Array  # (...,) iterations of the row
     kind: str = field(default="estimate", metadata={"static": True})
-    log_z_error: Array | None = None  # (...,) one standard error of log_z, if it is random
-    mean_error: Array | None = None  # (..., m) 99.9 % bounds for the means of samplers
+    log_z_error: Array | None = None  # (...,) bound of the error of log_z, at 99.9 % if it is random
+    mean_error: Array | None = None  # (..., m) such bounds for the means
     ess: Array | None = None  # (..., m) effective number of independent draws for the means
     draws: Array | None = None  # (n, ..., m) samples, if the engine draws

@@ -17,18 +17,23 @@ from scipy.linalg import solve_triangular
 
 from tggm import settings as check
 from tggm.arrays import Floats
-from tggm.gaussian import Limits, TruncatedGaussian
+from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference import (
     Points,
     candidates,
     ep,
     estimate_log_z,
     exact,
+    full_limits,
     generator,
     hmc,
     linear_moments,
     log_probabilities,
     next_prime,
+    pair_covariance,
+    rounding_error,
+    student_bound,
+    weight_bound,
     weighted_points,
 )
 from tggm.precision import Dense, Diagonal, Precision, as_float, is_concrete, require_positive_definite
@@ -41,20 +46,22 @@ SHIFTS = 8
 _FIRST = 1000  # points for each shift
 _MOST_POINTS = 2**17
 _MOST_NUMBERS = 2**28  # in the points of all shifts
-_LEAST_EFFECTIVE = 100  # number of points, effectively, below which errors are unknown
+_JUDGED = 4096  # points from which the effect of rounding is estimated
+_EPS = float(np.finfo(float).eps)
 _SINGLE = 1e-4  # smallest `tol` for which float32 is accurate enough
+_OF_SINGLE = 1e-5  # relative error of a probability in float32
 _SINGLE_DIM = 10  # smallest dimension in which float32 is faster
 
 
 class BoxEstimate(NamedTuple):
-    """A number, and its standard error or the size of its error."""
+    """A number, and the largest error: a 99.9 % bound if it is random, infinite if it is unknown."""
 
     value: float
     error: float
 
 
 class MomentEstimates(NamedTuple):
-    """Mean and covariance, and one standard error of each entry; 0 if exact, NaN if unknown."""
+    """Mean and covariance, and the largest error of each entry: a 99.9 % bound if random, NaN if unknown."""
 
     mean: Floats
     mean_error: Floats
@@ -70,18 +77,10 @@ class MarginalSummary(NamedTuple):
     quantiles: Floats
 
 
-def _few(w: Floats) -> bool:
-    """Return whether few points carry the weight: shifts that agree are then no evidence."""
-    return bool(w.sum() ** 2 < _LEAST_EFFECTIVE * (w**2).sum())
-
-
 def _probability(log_w: Floats) -> BoxEstimate:
-    """Return the mean weight over several shifts, and its standard error from their spread."""
+    """Return the log of the mean weight over several shifts, and the error from their spread."""
     top = log_w.max()
-    w = np.exp(log_w - top)
-    p = w.mean(1)
-    error = np.inf if _few(w) else float(p.std(ddof=1) / p.mean() / np.sqrt(len(p)))
-    return BoxEstimate(float(top + np.log(p.mean())), error)
+    return BoxEstimate(float(top + np.log(np.exp(log_w - top).mean())), float(weight_bound(log_w, np)))
 
 
 def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
@@ -96,16 +95,26 @@ def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
     # the weighted sums of residuals of each shift average to zero, so their spread is the error
     first = np.einsum("sn,snd->sd", w, off)
     second = np.einsum("sn,sni,snj->sij", w, off, off, optimize=True) - share[:, None, None] * cov
-    factor = np.nan if _few(w) else np.sqrt(len(w) / (len(w) - 1))
+    known = np.isfinite(weight_bound(log_w, np))
+    factor = student_bound(len(w)) * np.sqrt(len(w) / (len(w) - 1)) if known else np.nan
     return MomentEstimates(
         mean, factor * np.sqrt((first**2).sum(0)), cov, factor * np.sqrt((second**2).sum(0))
     )
 
 
+def _with_rounding(found: MomentEstimates, relative: float, size: Floats | float) -> MomentEstimates:
+    """Add errors relative to the standard deviations, and the rounding of numbers of the given size."""
+    sd = np.sqrt(np.diag(found.cov))
+    off = relative * sd + 8 * _EPS * (np.abs(found.mean) + size)
+    pairs = 2 * (np.outer(off, sd) + np.outer(sd, off) + np.outer(off, off))
+    return found._replace(mean_error=found.mean_error + off, cov_error=found.cov_error + pairs)
+
+
 def _relative_error(points: Points) -> float:
-    """Return the largest standard error of a mean, in standard deviations."""
+    """Return the largest error of a mean, in standard deviations."""
     found = _moments(*points)
-    return float((found.mean_error / np.sqrt(np.diag(found.cov))).max())
+    sd = np.sqrt(np.diag(found.cov))
+    return float((found.mean_error / np.where(sd > 0, sd, 1)).max())
 
 
 def box_log_prob(
@@ -239,30 +248,35 @@ class MultivariateTruncatedNormal:
             return "exact"
         return "separation" if self.dim <= _LARGEST else "ep"
 
-    def log_prob_box(self, *, tol: float = 1e-3) -> BoxEstimate:
+    def log_prob_box(self, *, tol: float = 5e-3) -> BoxEstimate:
         """Return the log probability of the box under N(mean, cov), and its error.
 
-        "separation" doubles its points until the relative standard error of the probability is below `tol`.
+        "separation" doubles its points until the error is below `tol`, apart from rounding errors.
         """
         check.number("tol", tol, above=0)
         if self._engine == "separation":
-            return _probability(self._refine(tol, lambda points: _probability(points.log_w).error).log_w)
+            points = self._refine(tol, lambda points: _probability(points.log_w).error)
+            value, error = _probability(points.log_w)
+            extra = _OF_SINGLE if self._single else 0.0
+            return BoxEstimate(value, error + self._rounding(*points)[0] + extra + 16 * _EPS * abs(value))
         with jax.enable_x64(True):
-            found = estimate_log_z(self._centre(), self._engine)
-        rounding = np.finfo(float).eps * np.linalg.cond(self.scale)  # of the inverse
-        return BoxEstimate(float(found.value) + self._log_peak(), float(found.error) + float(rounding))
+            tg, constant = self._centre()
+            found = estimate_log_z(tg, self._engine)
+        error = float(found.error) + 8 * _EPS * abs(constant) + self._solve()[3][0]
+        return BoxEstimate(float(found.value) + constant, error)
 
-    def moments(self, *, tol: float = 1e-2) -> MomentEstimates:
+    def moments(self, *, tol: float = 5e-2) -> MomentEstimates:
         """Return mean and covariance inside the box, with their errors.
 
-        "separation" reaches standard errors of the means below `tol` standard deviations.
+        "separation" reaches errors of the means below `tol` standard deviations, apart from rounding errors.
         """
         check.number("tol", tol, above=0)
-        if self._engine == "ep" or (self._engine == "exact" and self._independent):
+        if self._engine == "ep" or (self._engine == "exact" and (self._independent or self.dim == 2)):
             return self._engine_moments()
-        return _moments(*self._refine(tol, _relative_error))
+        points, extra = self._refine(tol, _relative_error), _OF_SINGLE if self._single else 0.0
+        return _with_rounding(_moments(*points), self._rounding(*points)[1] + extra, np.abs(self.location))
 
-    def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 1e-2) -> MarginalSummary:
+    def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 5e-2) -> MarginalSummary:
         """Return mean, standard deviation and quantiles of each variable, from weighted points."""
         check.number("tol", tol, above=0)
         log_w, h = self._refine(tol, _relative_error)
@@ -275,7 +289,7 @@ class MultivariateTruncatedNormal:
         quantiles = np.stack([_weighted_quantiles(x, w, levels) for x in columns])
         return MarginalSummary(found.mean, np.sqrt(np.diag(found.cov)), quantiles)
 
-    def logpdf(self, x: ArrayLike, *, tol: float = 1e-3) -> Floats:
+    def logpdf(self, x: ArrayLike, *, tol: float = 5e-3) -> Floats:
         """Return the log-density at x, (..., d): shape (...), −∞ outside of the box."""
         x = np.asarray(x, float)
         if x.shape[-1:] != (self.dim,):
@@ -314,7 +328,7 @@ class MultivariateTruncatedNormal:
         while self._points is not None and not (error := error_of(self._points)) <= tol:
             if 2 * self._n > most:
                 warnings.warn(
-                    f"the standard error is {error:.2g}, above `tol` = {tol:g}, with the largest number "
+                    f"the error is {error:.2g}, above `tol` = {tol:g}, with the largest number "
                     f"of points ({self._n} for each of {SHIFTS} shifts); use a larger `tol`.",
                     RuntimeWarning,
                     stacklevel=3,
@@ -337,14 +351,32 @@ class MultivariateTruncatedNormal:
         """Return the log density of N(mean, cov) at its mean."""
         return float(-np.log(np.diag(self._root)).sum() - 0.5 * self.dim * np.log(2 * np.pi))
 
-    def _centre(self) -> TruncatedGaussian:
-        """Return the distribution for engines, with its location subtracted to avoid loss of digits."""
-        P: Precision = Diagonal(jnp.asarray(1 / np.diag(self.scale)))
-        if not self._independent:
-            inverse = np.linalg.inv(self.scale)
-            P = Dense(jnp.asarray((inverse + inverse.T) / 2))
-        lower, upper = self.lower - self.location, self.upper - self.location
-        return TruncatedGaussian(P, np.zeros(self.dim), lower, upper)
+    def _rounding(self, log_w: Floats, h: Floats) -> tuple[float, float]:
+        """Return the effect of rounding on log Pr and, in standard deviations, on means of points."""
+        few, sd = slice(None, None, -(-log_w.size // _JUDGED)), np.sqrt(np.diag(self.scale))
+        off = (h.reshape(-1, self.dim)[few] - self.location).T
+        of_log, of_mean = rounding_error(self._precision(), sd, log_w.ravel()[few], off, np)
+        return float(of_log), float(of_mean)
+
+    def _precision(self) -> Floats:
+        inverse = np.linalg.inv(self.scale)
+        return np.asarray((inverse + inverse.T) / 2)
+
+    def _origin(self) -> Floats:
+        """Return a finite limit of each variable, or its mean: the widths of narrow boxes are not rounded."""
+        finite = np.where(np.isfinite(self.lower), self.lower, self.upper)
+        return np.where(np.isfinite(finite), finite, self.location)
+
+    def _centre(self) -> tuple[TruncatedGaussian, float]:
+        """Return the law relative to the origin, for engines, and log Pr less its log Z."""
+        inverse, origin = self._precision(), self._origin()
+        P: Precision = (
+            Diagonal(1 / jnp.diag(self.scale)) if self._independent else Dense(jnp.asarray(inverse))
+        )
+        off = self.location - origin
+        shift = off / np.diag(self.scale) if self._independent else inverse @ off
+        tg = TruncatedGaussian(P, shift, self.lower - origin, self.upper - origin)
+        return tg, self._log_peak() - 0.5 * float(off @ shift)
 
     def _chain(self, size: int, key: Any) -> Floats:
         warnings.warn(
@@ -353,8 +385,8 @@ class MultivariateTruncatedNormal:
             RuntimeWarning,
             stacklevel=3,
         )
-        found = hmc(self._centre(), key, max(size, 2000), thin=5)
-        draws: Floats = self.location + np.asarray(found.draws)
+        found = hmc(self._centre()[0], key, max(size, 2000), thin=5)
+        draws: Floats = self._origin() + np.asarray(found.draws)
         if not bool(found.converged) or len(np.unique(draws, axis=0)) < len(draws) // 2:
             raise RuntimeError("rvs: the chains do not mix in this box; use moments() and marginals().")
         return draws[:size]
@@ -363,14 +395,29 @@ class MultivariateTruncatedNormal:
         limits = Limits(jnp.asarray(self.lower), jnp.asarray(self.upper))
         return jnp.asarray(self.scale), jnp.asarray(self.location), limits
 
-    def _engine_moments(self) -> MomentEstimates:
+    def _solve(self) -> tuple[Moments, Floats, Floats, tuple[float, float]]:
+        """Return an engine's result, mean and covariance, and the effect of rounding."""
         with jax.enable_x64(True):
-            tg = self._centre().rows()
-            found = exact(tg) if self._independent else ep(tg)
-            cov = np.zeros_like(self.scale) if self._independent else np.array(_ep_covariance(tg))
-        error = 0.0 if self._independent else np.nan
-        mean, cov[np.diag_indices(self.dim)] = self.location + np.asarray(found.mean[0]), found.var[0]
-        return MomentEstimates(mean, np.full_like(mean, error), cov, np.full_like(cov, error))
+            tg = self._centre()[0].rows()
+            found = exact(tg) if self._independent or self._engine == "exact" else ep(tg)
+            cov = np.zeros_like(self.scale)
+            if found.kind != "exact":
+                cov = np.array(_ep_covariance(tg))
+            elif not self._independent and self.dim == 2:
+                cov[0, 1] = cov[1, 0] = pair_covariance(tg.precision.dense(), tg.shift, full_limits(tg))[0]
+        mean, cov[np.diag_indices(self.dim)] = self._origin() + np.asarray(found.mean[0]), found.var[0]
+        values, vectors = np.linalg.eigh(cov)  # points with this mean and covariance
+        spread = (vectors * np.sqrt(self.dim * np.maximum(values, 0))).T
+        points = mean + np.concatenate([spread, -spread])
+        return found, mean, cov, self._rounding(np.zeros(len(points)), points)
+
+    def _engine_moments(self) -> MomentEstimates:
+        found, mean, cov, rounding = self._solve()
+        if found.mean_error is None:
+            return MomentEstimates(mean, np.full_like(mean, np.nan), cov, np.full_like(cov, np.nan))
+        relative = float((found.mean_error[0] / np.sqrt(found.var[0])).max()) + rounding[1]
+        exactly = MomentEstimates(mean, np.zeros_like(mean), cov, np.zeros_like(cov))
+        return _with_rounding(exactly, relative, np.abs(self.location))
 
 
 _ep_covariance = jax.jit(

@@ -49,7 +49,8 @@ def test_error_estimate_has_the_size_of_the_error():
     tg = equicorrelated(15, 0.5)
     results = [orthant(tg, n_points=61, key=seed) for seed in range(40)]
     errors = np.array([log_probability(tg, r) + np.log(16) for r in results])
-    claimed = np.array([r.log_z_error for r in results])
+    # bounds at 99.9 %: 5.41 standard errors of Student's law with 7 degrees of freedom
+    claimed = np.array([r.log_z_error for r in results]) / 5.41
     # 40 errors: their root mean square is within 30 % of its expectation in all but 1 case of 100
     assert 0.6 < np.sqrt(np.mean(errors**2) / np.mean(claimed**2)) < 1.5
 
@@ -72,22 +73,22 @@ def test_tiny_probabilities_of_a_one_factor_model(rho, mean):
     tg = equicorrelated(d, rho, mean)
     moments = orthant(tg)
     want = one_factor_log_probability(d, rho, mean)
-    assert_allclose(log_probability(tg, moments), want, atol=max(2e-3, 5 * float(moments.log_z_error)))
-    assert float(moments.log_z_error) < 5e-3
+    assert_allclose(log_probability(tg, moments), want, atol=float(moments.log_z_error))
+    assert float(moments.log_z_error) < 2e-2
 
 
 def test_tolerance_is_met_by_doubling():
     tg = equicorrelated(15, 0.5)
     rough = orthant(tg, n_points=61)
-    fine = orthant(tg, n_points=500, tol=1e-3)
-    assert float(rough.log_z_error) > 1e-3 >= float(fine.log_z_error)
+    fine = orthant(tg, n_points=500, tol=5e-3)
+    assert float(rough.log_z_error) > 5e-3 >= float(fine.log_z_error)
     assert int(fine.n_iter) > int(rough.n_iter)
     assert bool(fine.converged)
     assert_allclose(log_probability(tg, fine), -np.log(16), atol=4e-3)
 
 
 def test_unreached_error_warns():
-    with pytest.warns(RuntimeWarning, match=r"standard error of log Z is .* raise `n_points`"):
+    with pytest.warns(RuntimeWarning, match=r"the error of log Z is above .* raise `n_points`"):
         moments = orthant(equicorrelated(15, 0.95), n_points=2, n_shifts=2)
     assert not bool(moments.converged)
 

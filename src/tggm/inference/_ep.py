@@ -31,6 +31,7 @@ from tggm.special import kernels
 from tggm.special.box_kernels import high_cumulants
 
 NARROW = 100.0  # site, relative to P_kk, that makes a box narrow
+SAFETY, LARGEST_ERROR = 10.0, 0.3  # of the error estimate of log Z
 LEAST_DAMPING = 0.1  # smallest fraction of an update that is applied
 
 
@@ -244,8 +245,8 @@ def ep_with_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> tuple[A
             \left( \frac{\Sigma_{ij}}{\Sigma_{ii} \Sigma_{jj}} \right)^{l},
 
     with c_{l,k} the l-th cumulant of the truncated marginal of h_k and Σ the covariance of EP's Gaussian. The
-    terms of order 3 and 4 serve as an error estimate, not as a correction: they have the size of the error.
-    The error of a row that did not converge is infinite.
+    terms of order 3 and 4, times ten, serve as an error estimate, not as a correction. The error is infinite
+    if they are not small or the row did not converge.
 
     M. Opper, U. Paquet and O. Winther, Perturbative corrections for approximate inference in Gaussian latent
     variable models, JMLR 14 (2013).
@@ -254,7 +255,8 @@ def ep_with_error(tg: TruncatedGaussian, max_iter: Array, tol: Array) -> tuple[A
     cavity, P = marginals(tg, sites)[1], tg.precision.dense()
     walls = jax.tree.map(lambda a: jnp.broadcast_to(a, tg.shift.shape), tg.walls())
     error = lax.map(lambda row: _second_order(P, *row), (sites.precision, cavity, walls))
-    return ep_log_z(tg, sites), jnp.where(sites.mismatch <= tol, error, jnp.inf)
+    known = (sites.mismatch <= tol) & (SAFETY * error <= LARGEST_ERROR)
+    return ep_log_z(tg, sites), jnp.where(known, SAFETY * error, jnp.inf)
 
 
 def _second_order(P: Array, lam: Array, cavity: Cavity, walls: Walls) -> Array:

@@ -19,6 +19,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,28 +32,35 @@ from jax.scipy.special import logsumexp
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
 from tggm.inference._common import full_limits, log_normaliser, restore, unit_moments
 from tggm.inference._fourier import Averages, Sum, averages, by_chunks, log_density
-from tggm.precision import Diagonal, LowRank, is_concrete
+from tggm.precision import Diagonal, LowRank, is_concrete, rounding
 from tggm.runtime import full_precision
 from tggm.special import truncated_log_z
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_FLAT = 1e-200  # smallest slope, so that nothing is divided by zero
 _DROP = 45.0  # the integrand is cut off where its logarithm is this far below the maximum
 _MAX_PANELS = 256
+_PAIR_PANELS = 8  # of two variables, between the places where the inner integral changes
+_QUADRATURE = 1e-12  # relative error of the rules
 MAX_VARIABLES = 3  # of the quadrature
 
 
 def exact(tg: TruncatedGaussian) -> Moments:
     """Compute log Z, means and variances to rounding error, kind "exact".
 
-    The precision is `Diagonal`, `LowRank` of rank one, or of any structure with at most three variables. In
-    float64 the relative error is below 1e-12 for log Z and 1e-10 for the moments. Single precision is
+    The precision is `Diagonal`, `LowRank` of rank one, or of any structure with at most three variables.
+    `log_z_error` and `mean_error` bound the effects of rounding errors, which grow with the correlations; a
+    row of three variables has not converged if they are too correlated for the panels. Single precision is
     computed in double and rounded.
     """
     _require_tractable(tg)
     if tg.shift.dtype != jnp.float64 and is_concrete(*jax.tree.leaves(tg)):
         with jax.enable_x64(True):
-            return _cast(exact(_cast(tg, jnp.float64)), tg.shift.dtype)
+            full, eps = exact(_cast(tg, jnp.float64)), rounding(tg.shift.dtype)
+            pairs = ((full.log_z, full.log_z_error), (full.mean, full.mean_error))
+            errors = [jnp.asarray(error) + eps * jnp.abs(jnp.asarray(value)) for value, error in pairs]
+            return _cast(replace(full, log_z_error=errors[0], mean_error=errors[1]), tg.shift.dtype)
     rows, P = tg.rows(), tg.precision
     if isinstance(P, Diagonal) or P.size == 1:
         log_z, mean, var = _independent_moments(P.diagonal(), rows)
@@ -61,8 +69,28 @@ def exact(tg: TruncatedGaussian) -> Moments:
     else:
         dense = P.dense()
         log_z, mean, var = _quadrature_moments(dense, rows.shift, full_limits(rows), _panels(dense))
-    n = len(rows)
-    return restore(Moments(mean, var, log_z, jnp.ones(n, bool), jnp.zeros(n, jnp.int32), "exact"), tg)
+    errors = _rounding_errors(P.diagonal(), rows.shift, log_z, mean, var)
+    resolved = jnp.asarray(True)
+    if P.size == MAX_VARIABLES and not isinstance(P, Diagonal) and not _is_rank_one(rows):
+        resolved = _width(P.dense(), jnp) <= 4 * _panels(P.dense())
+    resolved, steps = jnp.broadcast_to(resolved, log_z.shape), jnp.zeros(len(rows), jnp.int32)
+    return restore(Moments(mean, var, log_z, resolved, steps, "exact", *errors), tg)
+
+
+@jax.jit
+def _rounding_errors(d: Array, shift: Array, log_z: Array, mean: Array, var: Array) -> tuple[Array, Array]:
+    """Bound the effect of relative rounding errors of P and γ on log Z and the means; d is P's diagonal.
+
+    By |P_ij| ≤ √(d_i d_j) that of a quadratic form is the product of two sums.
+    """
+    root, sd, eps = jnp.sqrt(d)[None, :], jnp.sqrt(var), 4 * rounding(log_z.dtype)
+    size, shift = jnp.sqrt(mean**2 + var), jnp.abs(shift)
+    of_log = eps * ((root * size).sum(1) ** 2 / 2 + (shift * size).sum(1)) + _QUADRATURE * (
+        1 + jnp.abs(log_z)
+    )
+    spread = (root * sd).sum(1)
+    relative = eps * ((root * size).sum(1) * spread + (shift * sd).sum(1)) + _QUADRATURE
+    return of_log, relative[:, None] * sd + eps * jnp.abs(mean)
 
 
 def exact_log_z(tg: TruncatedGaussian) -> Array:
@@ -145,9 +173,14 @@ def _panels(P: Array) -> int:
     """Return the number of panels, a power of two, that resolve 1/√P_kk over the widest interval."""
     if not is_concrete(P):
         return 32
-    dense = np.asarray(P, dtype=np.float64)
-    width = 2 * np.sqrt(2 * _DROP * np.diag(np.linalg.inv(dense)) * np.diag(dense)).max()
-    return int(min(2 ** np.ceil(np.log2(width / 4)), _MAX_PANELS))
+    if len(P) == 2:
+        return _PAIR_PANELS
+    return int(min(2 ** np.ceil(np.log2(_width(np.asarray(P, dtype=np.float64), np) / 4)), _MAX_PANELS))
+
+
+def _width(P: Any, xp: Any) -> Any:
+    """Return the width of the widest interval in units of 1/√P_kk."""
+    return 2 * xp.sqrt(2 * _DROP * xp.diag(xp.linalg.inv(P)) * xp.diag(P)).max()
 
 
 @partial(jax.jit, static_argnums=3)
@@ -202,12 +235,33 @@ def _rule(P: Array, shift: Array, limits: Limits, n_panels: int) -> tuple[Array,
     mode, top = _mode(log_f, jnp.maximum(centre - reach, floor), jnp.minimum(centre + reach, ceiling))
     low, high = _support(log_f, mode, top, reach)
     low, high = jnp.maximum(low, floor), jnp.minimum(high, ceiling)
-    # nodes in units of the whole interval
+    edges = jnp.stack([low, high], 1)
+    if len(P) == 2:  # the inner integral changes where its mean is at its limits, on the scale √P_11 / |P_01|
+        slope = jnp.where(jnp.abs(P[0, 1]) < _FLAT, _FLAT, P[0, 1])
+        near = 9 * jnp.sqrt(P[1, 1]) / jnp.abs(slope)
+        middle = (shift[:, 1:] - P[1, 1] * jnp.stack(limits, 2)[:, 1]) / slope
+        cuts = jnp.clip(jnp.concatenate([middle - near, middle + near], 1), low[:, None], high[:, None])
+        edges, n_panels = jnp.sort(jnp.concatenate([edges, cuts], 1), axis=1), _PAIR_PANELS
+    # nodes in units of an interval between edges
     unit = ((np.arange(n_panels)[:, None] + 0.5 * (_NODES[None, :] + 1)) / n_panels).ravel()
     weight = np.tile(0.5 * _WEIGHTS / n_panels, n_panels)
-    width = (high - low)[:, None]
-    x = low[:, None] + width * jnp.asarray(unit, shift.dtype)[None, :]
-    return x, jnp.log(width) + jnp.asarray(np.log(weight), shift.dtype)[None, :]
+    width = jnp.diff(edges, axis=1)[:, :, None]
+    x = edges[:, :-1, None] + width * jnp.asarray(unit, shift.dtype)[None, None, :]
+    log_w = jnp.log(width) + jnp.asarray(np.log(weight), shift.dtype)[None, None, :]
+    return x.reshape(len(shift), -1), log_w.reshape(len(shift), -1)
+
+
+@jax.jit
+@full_precision
+def pair_covariance(P: Array, shift: Array, limits: Limits) -> Array:
+    """Return the covariance of two variables for each row."""
+    x, log_w = _rule(P, shift, limits, _PAIR_PANELS)
+    log_p = _log_marginal(P, shift, limits, _PAIR_PANELS, x) + log_w
+    p = jnp.exp(log_p - logsumexp(log_p, axis=1)[:, None])
+    walls = limits.map(lambda a: jnp.broadcast_to(a[:, 1:], x.shape))
+    inner, _ = unit_moments(shift[:, 1:] - x * P[0, 1], jnp.broadcast_to(P[1, 1], x.shape), walls)
+    off, beside = (y - (p * y).sum(1)[:, None] for y in (x, inner))
+    return (p * off * beside).sum(1)
 
 
 def _mode(log_f: Callable[[Array], Array], low: Array, high: Array) -> tuple[Array, Array]:

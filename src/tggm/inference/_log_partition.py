@@ -67,7 +67,7 @@ _ROUNDING = 1e-12  # relative error of log Z by `exact`
 
 
 class Estimate(NamedTuple):
-    """Values, and their errors: one standard error, or an estimate of the size of the error."""
+    """Values, and their errors: a 99.9 % bound, or an estimate of the size of the error; inf if unknown."""
 
     value: Array
     error: Array
@@ -99,8 +99,9 @@ def estimate_log_z(tg: TruncatedGaussian, engine: str, **options: Any) -> Estima
         found = orthant(tg, **options)
         return Estimate(jnp.asarray(found.log_z), jnp.asarray(found.log_z_error))
     if chosen == "exact":
-        value = exact_log_z(rows)
-        error = _ROUNDING * jnp.maximum(jnp.abs(value), 1)
+        moments = exact(rows)
+        value = jnp.asarray(moments.log_z)
+        error = jnp.where(moments.converged, jnp.asarray(moments.log_z_error), jnp.inf)
     else:
         tol = jnp.asarray(options.get("tol", 1e-9), tg.shift.dtype)
         value, error = ep_with_error(rows, jnp.int32(options.get("max_iter", 200)), tol)
