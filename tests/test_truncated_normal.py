@@ -40,15 +40,6 @@ def test_probability(law):
     assert abs(found.value - truth) <= found.error <= 5e-3
 
 
-@pytest.mark.slow  # EP in boxes: tests/inference/test_contract.py
-def test_probability_and_moments_by_ep():
-    law = MultivariateTruncatedNormal(np.zeros(D), COV, LOWER, UPPER, engine="ep")
-    found = law.log_prob_box()
-    assert_allclose(found.value, np.log(equicorrelated(RHO, LOWER, UPPER)), atol=max(20 * found.error, 1e-3))
-    _, mean, var = grid_box(np.linalg.inv(COV), np.zeros(D), LOWER, UPPER)
-    assert_allclose((law.moments().mean - mean) / np.sqrt(var), 0, atol=1e-3)
-
-
 def test_two_variables_are_integrated():
     cov = np.array([[1.0, 0.3], [0.3, 2.0]])
     law = MultivariateTruncatedNormal([0.5, -1.0], cov, [-1.0, -2.0], [1.0, np.inf])
@@ -149,8 +140,9 @@ def test_points_are_reused_if_they_are_accurate_enough():
 
     first = draw(5e-3)
     assert draw(5e-2) is first
-    assert np.any(draw(5e-5).log_w != first.log_w)  # float32 is not accurate enough
+    assert law._single
     assert draw(1e-5).log_w.shape[1] > first.log_w.shape[1]
+    assert not law._single  # float32 is not accurate enough
     assert np.all((first.h >= lower) & (first.h <= upper))
 
 
@@ -256,3 +248,52 @@ def test_errors_of_box_log_prob():
         box_log_prob(1, 0, np.zeros(2), np.eye(2))
     with jax.enable_x64(False), pytest.raises(ValueError, match="needs float64 in transformations"):
         jax.grad(lambda mean: box_log_prob(0, 1, mean, np.eye(2)))(np.zeros(2, np.float32))
+
+
+def test_more_constraints_than_variables():
+    """The triangle x, y ≥ 0, x + y ≤ 1 by one integral over x."""
+    law = MultivariateTruncatedNormal(
+        [0, 0], np.eye(2), [0, 0, -np.inf], [np.inf, np.inf, 1], constraints=[[1, 0], [0, 1], [1, 1]]
+    )
+
+    def inside(power):
+        return quad(lambda x: x**power * norm.pdf(x) * (norm.cdf(1 - x) - 0.5), 0, 1, epsrel=1e-12)[0]
+
+    found, moments = law.log_prob_box(tol=1e-2), law.moments()
+    assert abs(found.value - np.log(inside(0))) <= found.error < 0.011
+    assert np.all(np.abs(moments.mean - inside(1) / inside(0)) <= moments.mean_error)
+    draws = law.rvs(300)
+    assert np.all((draws >= 0) & (draws.sum(1, keepdims=True) <= 1))
+    assert law.logpdf([0.9, 0.9]) == -np.inf
+    rest = law.conditional(0, 0.4).log_prob_box()  # y is in [0, 0.6]
+    assert abs(rest.value - np.log(norm.cdf(0.6) - 0.5)) <= rest.error <= 5e-3
+    x = np.array([0.2, -0.1])
+    want = norm.pdf(0.2) * (norm.cdf(0.8) - 0.5) / inside(0)
+    assert_allclose(np.exp(law.marginal_logpdf(0, x[:, None])), [want, 0], atol=0.01)
+
+
+def test_one_constraint_on_three_variables():
+    law = MultivariateTruncatedNormal(np.zeros(D), COV, 1, 2, constraints=[[1, 1, -1]])
+    sd = np.sqrt(np.array([1, 1, -1]) @ COV @ [1, 1, -1])
+    found = law.log_prob_box()
+    assert_allclose(found.value, np.log(norm.cdf(2 / sd) - norm.cdf(1 / sd)), atol=1e-6)
+    total = truncnorm(1 / sd, 2 / sd, scale=sd)
+    moments = law.moments()
+    assert_allclose(moments.mean @ [1, 1, -1], total.mean(), atol=0.01)
+    assert np.all(np.abs(moments.mean - COV @ [1, 1, -1] / sd**2 * total.mean()) <= moments.mean_error)
+
+
+def test_conditional_and_marginal_laws(law):
+    rest = law.conditional(0, -0.2)
+    joint = law.logpdf([-0.2, 0.0, 1.0]) - rest.logpdf([0.0, 1.0])
+    assert_allclose(law.marginal_logpdf(0, [[-0.2], [9.0]]), [joint, -np.inf], rtol=1e-6)
+    both = law.marginal_logpdf([2, 1], [[1.0, 0.0]]) + law.conditional([1, 2], [0.0, 1.0]).logpdf([-0.2])
+    assert_allclose(both, law.logpdf([-0.2, 0.0, 1.0]), rtol=1e-6)
+    assert_allclose(rest.location, [-0.1, -0.1])  # regression on one variable: half of its value
+    assert_allclose(rest.scale, [[0.75, 0.25], [0.25, 0.75]])
+    with pytest.raises(ValueError, match="`values` must be within the limits"):
+        law.conditional(0, 9.0)
+    with pytest.raises(ValueError, match=r"`constraints` must have 2 columns and no row of zeros; got shape"):
+        MultivariateTruncatedNormal(np.zeros(2), np.eye(2), 0, 1, constraints=[[1, 2, 3]])
+    with pytest.raises(ValueError, match="`engine` must be 'separation' with `constraints`"):
+        MultivariateTruncatedNormal(np.zeros(2), np.eye(2), 0, 1, constraints=np.eye(2), engine="ep")

@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import qr, solve_triangular
+from scipy.special import ndtr
 
 from tggm import settings as check
 from tggm.arrays import Floats
@@ -77,12 +78,14 @@ class MarginalSummary(NamedTuple):
     quantiles: Floats
 
 
+@np.errstate(invalid="ignore", divide="ignore")  # no point fulfils all constraints
 def _probability(log_w: Floats) -> BoxEstimate:
     """Return the log of the mean weight over several shifts, and the error from their spread."""
     top = log_w.max()
     return BoxEstimate(float(top + np.log(np.exp(log_w - top).mean())), float(weight_bound(log_w, np)))
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
     """Return weighted moments of all points, and errors from the spread over shifts."""
     w = np.exp(log_w - log_w.max())
@@ -196,6 +199,8 @@ class MultivariateTruncatedNormal:
         Covariance before truncation, positive definite.
     lower, upper : array_like, broadcast to (d,)
         Limits, −∞ and ∞ by default.
+    constraints : array_like, shape (k, d), optional
+        A: the limits, (k,), are those of A x, for any number of rows. By default A is the identity.
     engine : {"auto", "exact", "separation", "ep"}
         "exact" is for independent variables and for up to three; "separation" integrates one variable after
         the other at quasi-random points, with minimax tilting, and estimates its error; "ep" is a fast
@@ -213,7 +218,7 @@ class MultivariateTruncatedNormal:
 
     def __init__(
         self, mean: ArrayLike, cov: ArrayLike, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf, *,
-        engine: str = "auto", seed: int = 0,
+        constraints: ArrayLike | None = None, engine: str = "auto", seed: int = 0,
     ) -> None:  # fmt: skip
         check.one_of("engine", engine, ENGINES)
         with jax.enable_x64(True):
@@ -225,18 +230,84 @@ class MultivariateTruncatedNormal:
                 f"`cov` must have shape ({self.dim}, {self.dim}), as `mean` has {self.dim} numbers; "
                 f"got {self.scale.shape}."
             )
-        low, high = np.asarray(lower, float), np.asarray(upper, float)
+        self.constraints: Floats = np.eye(self.dim) if constraints is None else np.array(constraints, float)
+        if self.constraints.shape[1:] != (self.dim,) or not self.constraints.any(1).all():
+            raise ValueError(
+                f"`constraints` must have {self.dim} columns and no row of zeros; "
+                f"got shape {self.constraints.shape}."
+            )
+        low, high, count = np.asarray(lower, float), np.asarray(upper, float), len(self.constraints)
         with jax.enable_x64(True):
             require_positive_definite("cov", jnp.asarray(self.scale))
-            TruncatedGaussian(Diagonal(jnp.ones(self.dim)), np.zeros(self.dim), low, high)  # checks limits
-        self.lower, self.upper = np.broadcast_to(low, self.dim), np.broadcast_to(high, self.dim)
+            TruncatedGaussian(Diagonal(jnp.ones(count)), np.zeros(count), low, high)  # checks limits
+        self.lower, self.upper = np.broadcast_to(low, count), np.broadcast_to(high, count)
         self._root = np.linalg.cholesky(self.scale)
+        self._is_box = constraints is None
+        self._used, self._A, *self._sides = self._box_rows()
         self._independent = not np.any(self.scale - np.diag(np.diag(self.scale)))
         self._engine = self._choose(engine)
         self._points: Points | None = None
         self._n, self._single, self._seed = _FIRST, True, seed
 
+    def conditional(self, index: ArrayLike, values: ArrayLike) -> "MultivariateTruncatedNormal":
+        """Return the law of the other variables given the values of those with these numbers."""
+        law = self._condition(np.atleast_1d(np.asarray(index, int)), np.atleast_1d(np.asarray(values, float)))
+        if law is None:
+            raise ValueError(f"`values` must be within the limits; got {values}.")
+        return law
+
+    def marginal_logpdf(self, index: ArrayLike, x: ArrayLike, *, tol: float = 5e-3) -> Floats:
+        """Return the log-density, (n,), of the variables with these numbers at points x, (n, numbers)."""
+        known, x = np.atleast_1d(np.asarray(index, int)), np.atleast_2d(np.asarray(x, float))
+        root = np.linalg.cholesky(self.scale[np.ix_(known, known)])
+        z = solve_triangular(root, (x - self.location[known]).T, lower=True)
+        log = -0.5 * (z**2 + np.log(2 * np.pi)).sum(0) - np.log(np.diag(root)).sum()
+        laws = [self._condition(known, values) for values in x]
+        inside = [-np.inf if law is None else law.log_prob_box(tol=tol).value for law in laws]
+        return np.asarray(log + inside - self.log_prob_box(tol=tol).value)
+
+    def _condition(self, known: NDArray[np.int64], values: Floats) -> "MultivariateTruncatedNormal | None":
+        """Return the law given values; None if they are outside of the limits."""
+        other = np.setdiff1d(np.arange(self.dim), known)
+        gain = np.linalg.solve(self.scale[np.ix_(known, known)], self.scale[np.ix_(known, other)]).T
+        mean = self.location[other] + gain @ (values - self.location[known])
+        cov = self.scale[np.ix_(other, other)] - gain @ self.scale[np.ix_(known, other)]
+        fixed, rest = self.constraints[:, known] @ values, self.constraints[:, other]
+        open_, low, high = rest.any(1), self.lower - fixed, self.upper - fixed
+        if not ((low <= 0) & (high >= 0))[~open_].all():
+            return None
+        A, box = None if self._is_box else rest[open_], (low[open_], high[open_])
+        return MultivariateTruncatedNormal(mean, (cov + cov.T) / 2, *box, constraints=A, seed=self._seed)
+
+    def _box_rows(self) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
+        """Return d independent constraints, the variables of the points' box: numbers, rows and limits.
+
+        They are the pivots of a QR factorisation of constraints weighted by the probability of their
+        violation; variables without limits complete them. Other constraints set weights to zero.
+        """
+        if self._is_box:
+            return np.arange(self.dim), self.constraints, self.lower, self.upper
+        rows, free = np.concatenate([self.constraints, np.eye(self.dim)]), np.full(self.dim, np.inf)
+        low, high = np.append(self.lower, -free), np.append(self.upper, free)
+        size, centre = np.linalg.norm(rows @ self._root, axis=1), rows @ self.location
+        outside = ndtr((low - centre) / size) + ndtr((centre - high) / size)
+        weighted = (rows @ self._root) * ((outside + 1e-6) / size)[:, None]
+        used = qr(weighted.T, pivoting=True, mode="r")[1][: self.dim]
+        return used, rows[used], low[used], high[used]
+
+    def _inside(self, x: Floats, but: ArrayLike = ()) -> NDArray[np.bool_]:
+        """Return which points, (..., d), fulfil the constraints, but for those with the given numbers."""
+        which = np.setdiff1d(np.arange(len(self.lower)), but)
+        y = x @ self.constraints[which].T
+        return np.asarray(((y >= self.lower[which]) & (y <= self.upper[which])).all(-1))
+
+    def _variables(self, y: Floats) -> Floats:
+        """Return x for values of the variables of the points' box."""
+        return y if self._is_box else y @ np.linalg.inv(self._A).T
+
     def _choose(self, engine: str) -> str:
+        if not self._is_box and engine in ("exact", "ep"):
+            raise ValueError(f"`engine` must be 'separation' with `constraints`; got {engine!r}.")
         if engine == "exact" and not self._independent and self.dim > 3:
             raise ValueError(
                 f"`engine='exact'` is for independent variables and up to 3; got {self.dim}. "
@@ -244,9 +315,9 @@ class MultivariateTruncatedNormal:
             )
         if engine != "auto":
             return engine
-        if self._independent or self.dim <= _QUADRATURE:
+        if self._is_box and (self._independent or self.dim <= _QUADRATURE):
             return "exact"
-        return "separation" if self.dim <= _LARGEST else "ep"
+        return "ep" if self._is_box and self.dim > _LARGEST else "separation"
 
     def log_prob_box(self, *, tol: float = 5e-3) -> BoxEstimate:
         """Return the log probability of the box under N(mean, cov), and its error.
@@ -294,10 +365,9 @@ class MultivariateTruncatedNormal:
         x = np.asarray(x, float)
         if x.shape[-1:] != (self.dim,):
             raise ValueError(f"`x` must have {self.dim} columns; got shape {x.shape}.")
-        inside = ((x >= self.lower) & (x <= self.upper)).all(-1)
         z = solve_triangular(self._root, (x - self.location).reshape(-1, self.dim).T, lower=True)
         log = self._log_peak() - 0.5 * (z**2).sum(0).reshape(x.shape[:-1])
-        return np.where(inside, log - self.log_prob_box(tol=tol).value, -np.inf)
+        return np.where(self._inside(x), log - self.log_prob_box(tol=tol).value, -np.inf)
 
     def rvs(self, size: int = 1, *, random_state: int = 0) -> Floats:
         """Return independent draws, shape (size, d).
@@ -312,8 +382,9 @@ class MultivariateTruncatedNormal:
             batch = max(256, min(2 * size, 2**22 // self.dim))
             while len(kept) < size:
                 key, now = jax.random.split(key)
-                h, accepted = map(np.asarray, candidates(*self._box(), now, batch))
-                kept = np.concatenate([kept, h[accepted]])
+                y, accepted = map(np.asarray, candidates(*self._box(), now, batch))
+                h = self._variables(y[accepted])
+                kept = np.concatenate([kept, h[self._inside(h, self._used)]])
                 tried += batch
                 if len(kept) < _LEAST_ACCEPTED * tried:
                     return self._chain(size, now)
@@ -334,7 +405,7 @@ class MultivariateTruncatedNormal:
                     stacklevel=3,
                 )
                 break
-            factor = np.clip(np.nan_to_num(error, nan=np.inf) / tol, 1.5, 16)  # errors decrease about as 1/n
+            factor = np.clip(error / tol, 1.5, 16) if np.isfinite(error) else 16  # errors decrease as 1/n
             self._n = min(most, self._n * 2 ** int(np.ceil(np.log2(factor))))
             self._draw(single)
         assert self._points is not None
@@ -343,9 +414,11 @@ class MultivariateTruncatedNormal:
     def _draw(self, single: bool) -> None:
         self._single = single
         with jax.enable_x64(True):
-            self._points = weighted_points(
+            log_w, y = weighted_points(
                 *self._box(), n_points=self._n, n_shifts=SHIFTS, seed=self._seed, single=single
             )
+        h = self._variables(y)
+        self._points = Points(np.where(self._inside(h, self._used), log_w, -np.inf), h)
 
     def _log_peak(self) -> float:
         """Return the log density of N(mean, cov) at its mean."""
@@ -385,6 +458,8 @@ class MultivariateTruncatedNormal:
             RuntimeWarning,
             stacklevel=3,
         )
+        if not self._is_box:
+            raise RuntimeError("rvs: too few proposals fulfil the constraints; use moments().")
         found = hmc(self._centre()[0], key, max(size, 2000), thin=5)
         draws: Floats = self._origin() + np.asarray(found.draws)
         if not bool(found.converged) or len(np.unique(draws, axis=0)) < len(draws) // 2:
@@ -392,8 +467,8 @@ class MultivariateTruncatedNormal:
         return draws[:size]
 
     def _box(self) -> tuple[Array, Array, Limits]:
-        limits = Limits(jnp.asarray(self.lower), jnp.asarray(self.upper))
-        return jnp.asarray(self.scale), jnp.asarray(self.location), limits
+        A, limits = self._A, Limits(*map(jnp.asarray, self._sides))
+        return jnp.asarray(A @ self.scale @ A.T), jnp.asarray(A @ self.location), limits
 
     def _solve(self) -> tuple[Moments, Floats, Floats, tuple[float, float]]:
         """Return an engine's result, mean and covariance, and the effect of rounding."""
