@@ -965,6 +965,15 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             {"process": "what"},
             {"elapsed, s": mean("elapsed_s", ".2f"), "CPU, s": mean("cpu_s", ".2f")},
         ),
+        "time-budget": lambda: pivot(
+            [
+                {**run, "table": f"{run['table']}, {run['rows']:,} rows", "budget": f"{run['budget']:g} s"}
+                for run in rows("benchmarks/time_budget")
+            ],
+            "table",
+            "budget",
+            joined(mean("seconds", ".1f"), mean("epochs", ".0f")),
+        ),
         "predictions": predictions,
         "memory": lambda: table(
             rows("benchmarks/memory"),

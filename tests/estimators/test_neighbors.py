@@ -36,6 +36,8 @@ def test_neighbors_are_used_where_rows_repeat(rng, tmp_path):
     plain, near = (crps(model, X[300:], y[300:]) for model in fits)
     assert near < 0.6 * plain
     assert_allclose(fits[1].predict(X), fits[1].predict_dist(X).mean())
+    late = TGGMRegressor(**FAST, time_budget=1e-3).fit(X[:300], y[:300])
+    assert (late.n_iter_, late.fitted_.neighbors, late.fitted_.process) == (1, None, None)
     save(fits[1], tmp_path / "m.tggm")
     again = load(tmp_path / "m.tggm")
     assert_array_equal(again.predict_quantiles(X), fits[1].predict_quantiles(X))

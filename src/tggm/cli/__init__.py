@@ -214,12 +214,12 @@ def parser() -> Parser:
         return one
 
     fit = command(commands.fit, [data, training, csv, out, text], "model.tggm")
-    fit.option("--groups", metavar="COLUMN", help="column whose rows are held out together; it is no input")
+    fit.option("--groups", metavar="COLUMN", help="hold out rows with equal values of this column together")
     part = fit.add_mutually_exclusive_group()
     held: dict[str, Any] = {"type": PART, "metavar": "P"}
     part.add_argument("--test-size", **held, default=0.2, help="part of the rows held out; 0: none")
-    part.add_argument("--test-groups", **held, help="part of the groups held out for scores instead")
-    part.add_argument("--test-last", **held, help="part of the rows held out for scores, the last ones")
+    part.add_argument("--test-groups", **held, help="part of the groups to hold out for scores")
+    part.add_argument("--test-last", **held, help="part of the rows to hold out for scores, the last")
     fit.option("--test-output", metavar="FILE", help="file for the held-out rows, such as test.csv")
     fit.option("--guarantee", type=PROBABILITY, metavar="P", help="level of guaranteed intervals or sets")
     fit.option("--positive", metavar="CLASS", help="positive one of two classes; the rarer one by default")

@@ -219,9 +219,11 @@ def explained(inputs: Inputs, row: int | None) -> tuple[Columns, str]:
         of = f"the probability that {name!r} is {label}"
     text = f"average size of contributions to {of} over {len(some)} rows"
     if row is not None:
-        text = (
-            f"row {row}: {four_digits(base)} on average, {four_digits(base + sizes.sum())} predicted for {of}"
-        )
+        value = four_digits(base + sizes.sum())
+        text = f"row {row}: the prediction of {of} is {value}, the average is {four_digits(base)}"
+    elif "importance" in found:
+        score = "log-probability per row" if inputs.stored.target.is_class else "R²"
+        text += f"; importance: loss of {score} if the column is shuffled"
     return found, f"{text}\n\n{aligned([list(found), *lines])}\n"
 
 

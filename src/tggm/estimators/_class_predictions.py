@@ -236,7 +236,7 @@ def pool_classes(
             with blas_lock(False):
                 random = data.holdout.is_random
                 fitted = replace(fitted, model=blend_with_logistic(model, fitted.model, blocks.only, random))
-        if settings.neighbors != 0 and blocks.kept is not None:
+        if settings.neighbors != 0 and blocks.kept is not None and not settings.late:
             held = HeldOutRows(blocks.kept)
             if held.groups:
                 pair = model if blocks.partial else fitted.model, fitted.model

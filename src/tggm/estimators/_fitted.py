@@ -171,7 +171,7 @@ def pool_regression(
             held = ensemble.held_out_predictions(
                 members, block, rows, data.n_kept, settings.dtype, again, units
             )
-            if settings.gaussian_process and settings.calibrate:
+            if settings.gaussian_process and settings.calibrate and not settings.late:
                 fitted, held = _with_process(fitted, held, block, data)
             if settings.calibrate:
                 fitted = _calibrated(fitted, held, rows, data)
@@ -179,7 +179,9 @@ def pool_regression(
                 if censored and fitted.support is not None and not data.plan.censored:
                     limits, censored = units_of(fitted).limits(fitted.support), False
                 # measured rows alone would be biased where others are censored
-                if settings.neighbors != 0 and not (censored and settings.neighbors is None):
+                if settings.neighbors != 0 and not (
+                    (censored and settings.neighbors is None) or settings.late
+                ):
                     pair = members if blocks.partial else fitted.model, fitted.model
                     step = None if fitted.support is None else fitted.support.step
                     if isinstance(data, Data) and fitted.support is not None and step is not None:

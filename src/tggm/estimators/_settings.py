@@ -130,6 +130,11 @@ class Settings:
             support=support,
         )  # fmt: skip
 
+    @property
+    def late(self) -> bool:
+        """Return whether the time budget is used up, so that optional parts of pooling are left out."""
+        return self.time_budget is not None and time.perf_counter() > self.started + self.time_budget
+
     def network_for(self, n_inputs: int, n_outputs: int, sparse: bool) -> Network:
         """Return the network for data of these sizes.
 

@@ -71,7 +71,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         the first cycle that does not gain 0.02 nats per held-out row; the third must gain 1 nat.
     time_budget : float, optional
         Seconds for a fit, with compiling and pooling: training ends with the best parameters so far when only
-        the time for pooling is left. At least one epoch is trained.
+        the time for pooling is left. At least one epoch is trained. If no time is left after training,
+        neither neighbours nor a Gaussian process are used.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
         "auto" is 0.3 (n_features − 16) min(1, 200 / rows), at least 0.1.

@@ -69,7 +69,8 @@ def figures_table(figures: Figures, positive: str = "") -> str:
     table += [[f"{TITLES[name]:<12}", *(shown(k, own[k]) for k in keys)] for name, own in figures.items()]
     if len(aligned(table).partition("\n")[0]) > WIDEST:
         size = max(map(len, table[0]))
-        table = [[line[0].strip().ljust(size), *line[1:]] for line in zip(*table, strict=True)]
+        cells = [[cell.strip() for cell in line] for line in zip(*table, strict=True)]
+        table = [[line[0].ljust(size), *line[1:]] for line in cells]
     better = (
         f"{way}er is better: {', '.join(MEASURES[key][0] for key in keys if MEASURES[key][2] == way)}"
         for way in ("low", "high")
