@@ -217,14 +217,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=40)
     cases = parser.parse_args().cases
-    runs = []
-    for name, (largest, _) in ENGINES.items():
-        for d in SIZES:
-            if d <= largest:
-                runs.append(attack(name, d, cases))
-                print(runs[-1], flush=True)
-    runs += [mixing(correlation, burn_in) for correlation in (0.5, 0.9, 0.99) for burn_in in (0, 100, 1000)]
-    keep(BENCHMARKS / "stated_errors.json", runs)
+    runs = [mixing(correlation, burn_in) for correlation in (0.5, 0.99) for burn_in in (0, 100)]
+    for d, (name, (largest, _)) in itertools.product(SIZES, ENGINES.items()):
+        if d <= largest:
+            runs.append(attack(name, d, cases))
+            print(runs[-1], flush=True)
+            keep(BENCHMARKS / "stated_errors.json", runs)
 
 
 if __name__ == "__main__":

@@ -253,7 +253,7 @@ class MultivariateTruncatedNormal:
         """Return the law of the other variables given the values of those with these numbers."""
         law = self._condition(np.atleast_1d(np.asarray(index, int)), np.atleast_1d(np.asarray(values, float)))
         if law is None:
-            raise ValueError(f"`values` must be within the limits; got {values}.")
+            raise ValueError(f"`values` must be within the limits; got {values!r}.")
         return law
 
     def marginal_logpdf(self, index: ArrayLike, x: ArrayLike, *, tol: float = 5e-3) -> Floats:

@@ -6,6 +6,9 @@ class, and the density of a sum of truncated normals.
 
 from tggm.inference._classes import class_mean_field as class_mean_field
 from tggm.inference._common import full_limits as full_limits
+from tggm.inference._common import rounding_error as rounding_error
+from tggm.inference._common import student_bound as student_bound
+from tggm.inference._common import weight_bound as weight_bound
 from tggm.inference._ep import ep as ep
 from tggm.inference._exact import exact as exact
 from tggm.inference._exact import pair_covariance as pair_covariance
@@ -25,9 +28,6 @@ from tggm.inference._orthant import generator as generator
 from tggm.inference._orthant import log_probabilities as log_probabilities
 from tggm.inference._orthant import next_prime as next_prime
 from tggm.inference._orthant import orthant as orthant
-from tggm.inference._orthant import rounding_error as rounding_error
-from tggm.inference._orthant import student_bound as student_bound
-from tggm.inference._orthant import weight_bound as weight_bound
 from tggm.inference._orthant import weighted_points as weighted_points
 from tggm.inference._sampling import gibbs as gibbs
 from tggm.inference._sampling import hmc as hmc

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from scipy.special import stdtrit
 
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
 from tggm.precision import is_concrete, rounding
@@ -26,6 +27,7 @@ from tggm.special import standard_moments, truncated_log_z, truncated_mean, trun
 
 # Squared Newton decrement, by bytes per number, after which one more full step ends at rounding error.
 STEP_TOLERANCE = {4: 1e-5, 8: 1e-12}
+LEAST_EFFECTIVE = 100  # number of points, effectively, below which errors are unknown
 LARGEST_REDUCTION = 1e-3  # an inexact Newton step multiplies ‖r‖² by this factor at most
 
 
@@ -90,6 +92,42 @@ def log_normaliser(theta: Array, p: Array, walls: Walls) -> Array:
         return truncated_log_z(theta, p, *walls)
     free = 0.5 * (math.log(2 * math.pi) - jnp.log(p)) + theta**2 / (2 * p)
     return jnp.where(walls, truncated_log_z(theta, p), free)
+
+
+def student_bound(count: int) -> float:
+    """Return the 99.9 % bound of a mean of so many numbers, in standard errors."""
+    return float(stdtrit(count - 1, 0.9995))
+
+
+def log_bound(p: Any, xp: Any) -> Any:
+    """Return a 99.9 % bound of the error of log mean p, from p of each shift; infinite if p may be zero."""
+    bound = student_bound(len(p)) * p.std(ddof=1) / p.mean() / math.sqrt(len(p))
+    return xp.where(bound < 1, -xp.log1p(-xp.minimum(bound, 0.99)), xp.inf)
+
+
+def weight_bound(log_w: Any, xp: Any = jnp) -> Any:
+    """Return a 99.9 % bound of the error of the log of the mean weight, of NumPy or JAX arrays (shifts, n).
+
+    It is infinite if few points carry the weight: shifts that agree are then no evidence.
+    """
+    w = xp.exp(log_w - log_w.max())
+    few = w.sum() ** 2 < LEAST_EFFECTIVE * (w**2).sum()
+    return xp.where(few, xp.inf, log_bound(w.mean(1), xp))
+
+
+def rounding_error(P: Any, sd: Any, log_w: Any, off: Any, xp: Any = jnp) -> tuple[Any, Any]:
+    """Estimate the effect of relative rounding errors of the covariance, for NumPy or JAX.
+
+    On log Pr it is ½ tr(dΣ (E[vvᵀ] − P)), v = P (h − μ), and on a mean, in standard deviations, it is bounded
+    by the spread of vᵀ dΣ v / 2. `log_w` are log weights of points and `off` their h − μ, (m, n).
+    """
+    eps, v, w = 8 * float(np.finfo(float).eps), P @ off, xp.exp(log_w - log_w.max())
+    w = w / w.sum()
+    first = (v * w[None, :]).sum(1)
+    spread = ((v - first[:, None]) ** 2 * w[None, :]).sum(1) ** 0.5
+    second = abs((v * w[None, :]) @ v.T - P)
+    slope, width = sd @ abs(first), sd @ spread
+    return eps * (len(P) + sd @ second @ sd), eps * (1 + (slope + width) * width)
 
 
 def conjugate_gradient(

@@ -47,12 +47,20 @@ from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 from jax.scipy.special import logsumexp
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from tggm import settings as check
 from tggm.arrays import Floats
 from tggm.gaussian import Limits, Moments, TruncatedGaussian
-from tggm.inference._common import full_limits, restore, warn_unconverged
+from tggm.inference._common import (
+    LEAST_EFFECTIVE,
+    full_limits,
+    log_bound,
+    restore,
+    rounding_error,
+    student_bound,
+    warn_unconverged,
+    weight_bound,
+)
 from tggm.precision import is_concrete
 from tggm.runtime import full_precision
 from tggm.special import log_ndtr, truncated_mean
@@ -63,7 +71,6 @@ from tggm.special.truncated import log_mass
 _MAX_POINTS = 2**17  # per shift
 _USABLE = 5e-2  # error of log Z that counts as converged when no `tol` is given
 _JUDGED = 256  # points of each shift from which the effect of rounding is estimated
-_LEAST_EFFECTIVE = 100  # number of points, effectively, below which errors are unknown
 _TINY = 1e-300
 _EPS = 2.0**-53
 _EPS_SINGLE = 2.0**-24
@@ -221,47 +228,11 @@ def _pool(log_p: Array, mean: Array, var: Array, effective: Array, rounded: Arra
     pooled = w @ mean
     off = mean - pooled[None, :]
     var = w @ (var + off**2)
-    enough = 1 / (w**2 / effective).sum() >= _LEAST_EFFECTIVE
+    enough = 1 / (w**2 / effective).sum() >= LEAST_EFFECTIVE
     of_mean = student_bound(n_shifts) * jnp.sqrt(((w[:, None] * off) ** 2).sum(0) * n_shifts / (n_shifts - 1))
     of_mean = of_mean + jnp.sqrt(var) * rounded[:, 1].max() + 8 * _EPS * jnp.abs(pooled)
-    errors = [jnp.where(enough, x, jnp.inf) for x in (_log_bound(p, jnp) + rounded[:, 0].max(), of_mean)]
+    errors = [jnp.where(enough, x, jnp.inf) for x in (log_bound(p, jnp) + rounded[:, 0].max(), of_mean)]
     return top + jnp.log(p.mean()), errors[0], pooled, var, errors[1]
-
-
-def student_bound(count: int) -> float:
-    """Return the 99.9 % bound of a mean of so many numbers, in standard errors."""
-    return float(stdtrit(count - 1, 0.9995))
-
-
-def _log_bound(p: Any, xp: Any) -> Any:
-    """Return a 99.9 % bound of the error of log mean p, from p of each shift; infinite if p may be zero."""
-    bound = student_bound(len(p)) * p.std(ddof=1) / p.mean() / math.sqrt(len(p))
-    return xp.where(bound < 1, -xp.log1p(-xp.minimum(bound, 0.99)), xp.inf)
-
-
-def weight_bound(log_w: Any, xp: Any = jnp) -> Any:
-    """Return a 99.9 % bound of the error of the log of the mean weight, of NumPy or JAX arrays (shifts, n).
-
-    It is infinite if few points carry the weight: shifts that agree are then no evidence.
-    """
-    w = xp.exp(log_w - log_w.max())
-    few = w.sum() ** 2 < _LEAST_EFFECTIVE * (w**2).sum()
-    return xp.where(few, xp.inf, _log_bound(w.mean(1), xp))
-
-
-def rounding_error(P: Any, sd: Any, log_w: Any, off: Any, xp: Any = jnp) -> tuple[Any, Any]:
-    """Estimate the effect of relative rounding errors of the covariance, for NumPy or JAX.
-
-    On log Pr it is ½ tr(dΣ (E[vvᵀ] − P)), v = P (h − μ), and on a mean, in standard deviations, it is bounded
-    by the spread of vᵀ dΣ v / 2. `log_w` are log weights of points and `off` their h − μ, (m, n).
-    """
-    eps, v, w = 16 * _EPS, P @ off, xp.exp(log_w - log_w.max())
-    w = w / w.sum()
-    first = (v * w[None, :]).sum(1)
-    spread = ((v - first[:, None]) ** 2 * w[None, :]).sum(1) ** 0.5
-    second = abs((v * w[None, :]) @ v.T - P)
-    slope, width = sd @ abs(first), sd @ spread
-    return eps * (len(P) + sd @ second @ sd), eps * (1 + (slope + width) * width)
 
 
 def _portions(n_rows: int, n_shifts: int, size: int) -> tuple[int | None, int]:
