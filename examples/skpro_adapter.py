@@ -4,7 +4,8 @@
     model.predict_proba(X_test).ppf(0.9)
     model.predict_interval(X_test, coverage=0.9)
 
-skpro takes columns of numbers only. Its distributions are empirical: 999 quantiles of each row with equal weights.
+skpro takes columns of numbers only. Its distributions are empirical: 999 quantiles of each row with equal
+weights.
 """
 
 import numpy as np
