@@ -42,7 +42,7 @@ def truth(d: int) -> tuple[np.ndarray, ...]:
     lower, upper, *_ = box(d)
     f, sd = np.linspace(-9, 9, 4001)[:, None], np.sqrt(1 - RHO)
     a, b = ((limit - np.sqrt(RHO) * f) / sd for limit in (lower, upper))
-    mass, high = norm.cdf(b) - norm.cdf(a), norm.pdf(b) / sd
+    mass, high = np.maximum(norm.cdf(b) - norm.cdf(a), 1e-300), norm.pdf(b) / sd
     first = (norm.pdf(a) - norm.pdf(b)) / sd / mass
     second = (a * norm.pdf(a) - b * norm.pdf(b)) / sd**2 / mass
     w = norm.pdf(f[:, 0]) * mass.prod(1)

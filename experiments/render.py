@@ -746,13 +746,6 @@ def box_moments() -> str:
     )
 
 
-def box_derivatives() -> str:
-    """Show errors and times of derivatives of box probabilities."""
-    errors = {"error": mean("error", ".0e"), "difference to own finite differences": mean("own", ".0e")}
-    by = {"d": "d", "method": "method"}
-    return table(rows("benchmarks/box_derivatives"), by, {**errors, "time": seconds("seconds")})
-
-
 def stated_errors() -> str:
     """Show the cases and violations of the attack on stated errors."""
     figures = ("cases", "stated", "unknown", "violations", "worst")
@@ -1004,7 +997,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/truncated-normal.md": {
         "boxes": boxes,
         "box-moments": box_moments,
-        "box-derivatives": box_derivatives,
         "stated-errors": stated_errors,
         "gibbs-mixing": gibbs_mixing,
     },

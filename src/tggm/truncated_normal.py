@@ -98,7 +98,7 @@ def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
     # the weighted sums of residuals of each shift average to zero, so their spread is the error
     first = np.einsum("sn,snd->sd", w, off)
     second = np.einsum("sn,sni,snj->sij", w, off, off, optimize=True) - share[:, None, None] * cov
-    known = np.isfinite(weight_bound(log_w, np))
+    known = np.isfinite(weight_bound(log_w, np)) and (np.diag(cov) > 0).all()  # else points are rounded
     factor = student_bound(len(w)) * np.sqrt(len(w) / (len(w) - 1)) if known else np.nan
     return MomentEstimates(
         mean, factor * np.sqrt((first**2).sum(0)), cov, factor * np.sqrt((second**2).sum(0))
