@@ -41,7 +41,7 @@ SPACED = 0.98  # share of the values of a column that are nearer to another one
 ROUNDING = 1e-6  # of stored numbers
 MOST_VALUES = 5_000  # rows in which gaps are sought
 OUTSIDE = 1e15  # size of the gaps before and behind all values
-_BLOCK = 1_024  # rows predicted at once
+_BLOCK = 128  # rows predicted at once
 _JITTER = 1e-8
 _MOST = 1e15  # largest size of a number in a model file
 # log deviations of smooth part, linear part and noise: means and deviations of the prior, and ranges
