@@ -1,13 +1,14 @@
 """Measure the time of the default's training step and its parts, and compare it with the arithmetic limit.
 
-    python benchmarks/training_step.py
+    python benchmarks/training_step.py [--growth]
 
 A gradient of ten members of the default (8 columns, periodic features, 50-50 units, a linear part, batches of
 128 rows, float32) and of its parts alone, forward and backward: microseconds per row and member, best of
 several rounds. As in training, each core has a group of members and a thread. The limit is the number of
 floating-point operations that XLA counts for the whole step, at the speed of one product of 1,536 × 1,536
-matrices. Parts that are fused in the whole step take longer alone. Writes
-benchmarks/results/training_step.json.
+matrices. Parts that are fused in the whole step take longer alone. Exponents of growth are slopes of log CPU
+seconds of the step by the logarithm of one size; --growth measures only these. Writes
+benchmarks/results/growth.json and training_step.json.
 """
 
 import sys
@@ -33,6 +34,10 @@ GROUPS = -(-10 // MEMBERS)
 ROWS, COLUMNS, UNITS = 128, 8, 50
 ROUNDS, CALLS = 8, 20
 SIDE = 1536
+GROWTH = {
+    "rows": (256, 512, 1024, 2048), "columns": (8, 16, 32, 64), "units": (50, 100, 200, 400),
+    "outputs": (1, 2, 4, 8), "members": (4, 8, 16, 32),
+}  # fmt: skip
 
 
 def measure(f: Callable[..., Any], *arguments: Any, groups: int = GROUPS) -> tuple[float, float, float]:
@@ -89,22 +94,39 @@ def parts() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     }  # fmt: skip
 
 
-def step() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def step(
+    rows: int = ROWS, columns: int = COLUMNS, units: int = UNITS, outputs: int = 1, members: int = MEMBERS
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return the whole gradient and its arguments."""
     rng = np.random.default_rng(0)
-    drawn = Network((UNITS, UNITS)).draw(
-        rng, COLUMNS, 1, members=MEMBERS, dtype=np.float32, s0=0.01, init="sharp"
+    drawn = Network((units, units)).draw(
+        rng, columns, outputs, members=members, dtype=np.float32, s0=0.01, init="sharp"
     )
     model = jax.tree.map(jnp.asarray, drawn)
 
     def loss(member: Any, X: jax.Array, y: jax.Array) -> jax.Array:
-        return member.log_density(X, y).mean()
+        likelihood, latent = member.at(X)
+        return likelihood.log_density(y, latent).mean()
 
-    arguments = model, normal(MEMBERS, ROWS, COLUMNS), normal(MEMBERS, ROWS, 1)
+    arguments = model, normal(members, rows, columns), normal(members, rows, outputs)
     return jax.vmap(jax.value_and_grad(loss)), arguments
 
 
+def growth() -> list[dict[str, Any]]:
+    """Return the exponent of the CPU seconds of the step in each size."""
+    found = []
+    for name, sizes in GROWTH.items():
+        busy = [measure(f, *given, groups=1)[1] for f, given in (step(**{name: n}) for n in sizes)]
+        exponent = float(np.polyfit(np.log(sizes), np.log(busy), 1)[0])
+        found.append({"growth": name, "sizes": f"{sizes[0]} to {sizes[-1]}", "exponent": exponent})
+        print(found[-1], [f"{1e3 * each:.3g} ms" for each in busy], flush=True)
+    return found
+
+
 def main() -> None:
+    keep(BENCHMARKS / "growth.json", growth())
+    if "--growth" in sys.argv:
+        return
     side = normal(SIDE, SIDE)
     speed = 2 * SIDE**3 / measure(jnp.matmul, side, side, groups=1)[0]
     scale = 1e6 / (MEMBERS * ROWS)
