@@ -974,11 +974,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             {"largest resident memory, MiB": mean("resident_MiB", ".0f"), "CPU, s": mean("cpu_s", ".1f")},
         ),
         "training-step": training_step,
-        "growth": lambda: table(
-            rows("benchmarks/growth"),
-            {"size": "growth", "from, to": "sizes"},
-            {"exponent": mean("exponent", ".2f")},
-        ),
         "special": lambda: table(
             rows("benchmarks/special"),
             {"function": "name"},

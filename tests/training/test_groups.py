@@ -75,6 +75,16 @@ def test_the_number_of_workers_changes_no_bit(tmp_path):
     assert np.array_equal(one.history_["held_out"], two.history_["held_out"])
 
 
+def test_threads_of_products_change_no_bit():
+    rows = np.random.default_rng(8).normal(size=(600, 2))
+    with jax.enable_x64(False):
+        one, two = (
+            TGGMRegressor(n_members=4, max_epochs=2, random_state=0, n_jobs=n).fit(rows, rows[:, 0])
+            for n in (1, 2)
+        )
+    assert same(one, two)
+
+
 @pytest.mark.usefixtures("marker")
 def test_a_dead_worker_ends_the_fit_with_one_sentence():
     model = TGGMRegressor(**TINY, n_jobs=2)

@@ -431,4 +431,8 @@ def chunk(
     return lax.fori_loop(jnp.int32(0), n_epochs, epoch, (state, Trace(empty, empty)))
 
 
-run_chunk = jax.jit(chunk, static_argnames=("plan", "objective"), compiler_options=GPU_COMPILER_OPTIONS)
+_OPTIONS: Any = {"static_argnames": ("plan", "objective"), "compiler_options": GPU_COMPILER_OPTIONS}
+run_chunk = jax.jit(chunk, **_OPTIONS)
+# products by one thread: those of several differ in the last digits, and with their number
+_OPTIONS["compiler_options"] = GPU_COMPILER_OPTIONS | {"xla_cpu_multi_thread_eigen": False}
+run_chunk_in_one_thread = jax.jit(chunk, **_OPTIONS)

@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 from tggm.arrays import Tree
 from tggm.models.network import LogDensity
 from tggm.runtime import blas_lock, factorises, precision
+from tggm.training import loop
 from tggm.training.checkpoint import Checkpoint, CheckpointFile, identity
-from tggm.training.loop import FAILURES, Hyper, Layout, Objective, Plan, State, Trace, run_chunk, start
+from tggm.training.loop import FAILURES, Hyper, Layout, Objective, Plan, State, Trace, start
 from tggm.training.rows import Blocks, RowBlock, read_ahead
 
 _CHUNK_SECONDS = 0.1  # a chunk longer than this is not doubled: it delays progress and interruption
@@ -278,7 +279,7 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
         return *jax.device_put((each, (block.data, block.weight))), np.int32(steps)
 
     ended = reached()
-    members = _Members(plan, program.objective, len(state.seed), program.threads or n_cores())
+    members = _Members(plan, program.objective, len(state.seed), program.threads)
     with closing(members), closing(_prepare(blocks, done, program.max_epochs, prepare)) as ready:
         while not (done >= last or interrupted or ended or _stalled(state, hyper) or _failed(state).all()):
             clock = time.perf_counter()
@@ -369,8 +370,10 @@ def cpu_cores() -> int:
 class _Members:
     """Run chunks of epochs, with groups of members in parallel threads."""
 
-    def __init__(self, plan: Plan, objective: Objective, n_members: int, threads: int) -> None:
+    def __init__(self, plan: Plan, objective: Objective, n_members: int, threads: int | None) -> None:
         self._static, self._factorises, self._ready = (plan, objective), False, False
+        self._chunk = loop.run_chunk if threads is None else loop.run_chunk_in_one_thread
+        threads = threads or n_cores()
         self._size = -(-n_members // max(1, min(n_members, threads)))  # the last group is padded
         self._groups = -(-n_members // self._size)
         self._double = bool(jax.config.read("jax_enable_x64"))  # a setting of the calling thread
@@ -382,7 +385,7 @@ class _Members:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def run(self, state: State, each: Any, shared: Any, *counts: Any) -> tuple[State, Trace]:
-        """Call `run_chunk`: `each` is (members, hyper), `shared` (data, weight), `counts` the rest."""
+        """Call the chunk: `each` is (members, hyper), `shared` (data, weight), `counts` the rest."""
         groups = [np.arange(k * self._size, (k + 1) * self._size) for k in range(self._groups)]
         K = len(state.seed)
 
@@ -391,14 +394,16 @@ class _Members:
 
         if not self._ready:
             self._ready, first = True, part(groups[0])
-            self._factorises = factorises(self._call(run_chunk.trace, first, shared, counts).jaxpr.jaxpr)
+            self._factorises = factorises(self._call(self._chunk.trace, first, shared, counts).jaxpr.jaxpr)
             if self._pool is not None and not self._factorises:  # compile before the threads start
-                self._call(run_chunk, first, shared, (np.int32(0), counts[1]))
+                self._call(self._chunk, first, shared, (np.int32(0), counts[1]))
         if self._pool is None or self._factorises:
             with blas_lock(self._factorises):
-                whole: tuple[State, Trace] = self._call(run_chunk, (state, *each), shared, counts)
+                whole: tuple[State, Trace] = self._call(self._chunk, (state, *each), shared, counts)
             return whole
-        found = list(self._pool.map(lambda group: self._call(run_chunk, part(group), shared, counts), groups))
+        found = list(
+            self._pool.map(lambda group: self._call(self._chunk, part(group), shared, counts), groups)
+        )
         return jax.tree.map(lambda *parts: np.concatenate(parts)[:K], *found)
 
     def _call(self, function: Any, part: Any, shared: Any, counts: Any) -> Any:
