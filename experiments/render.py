@@ -438,7 +438,9 @@ def gaps() -> str:
                 found[label] = f"{np.mean(cover):.0f} ({min(cover):.0f}), {ll:.2f}, {crps:.3f}"
         columns = str(len({(run["set"], run["column"]) for run in group}))
         lines.append({"set": name, "split": kind, "columns": columns, **found})
-    heads = list(dict.fromkeys(head for line in lines for head in line))
+    shown = {head for line in lines for head in line}
+    heads = ["set", "split", "columns", *parts.values(), *list(labels.values())[1:]]
+    heads = [head for head in heads if head in shown]
     return markdown(heads, [[line.get(head, "") for head in heads] for line in lines])
 
 
