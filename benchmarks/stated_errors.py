@@ -6,8 +6,8 @@ x has one common factor: x_k = λ_k f + sqrt(1 − λ_k²) ε_k, so log-probabil
 over f, computed here by composite Gauss-Legendre rules in NumPy. Correlations are up to 1 − 1e-9, of either
 sign, widths from 1e-12, limits as far as 40 standard deviations out, some of them infinite. A violation is an
 error of more than three times the stated one (a 99.9 % bound for random engines) of a result that has
-converged. Then Gibbs
-sampling at strong correlations. Writes benchmarks/results/stated_errors.json.
+converged. Also Gibbs sampling at strong correlations. Adds missing runs to stated_errors.json and
+gibbs_mixing.json in benchmarks/results.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import itertools
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-from store import BENCHMARKS, keep
+from store import BENCHMARKS, complete
 
 from tggm import MultivariateTruncatedNormal, TruncatedGaussian, box_log_prob
 from tggm.inference import exact, gibbs, hmc, mean_field, orthant
@@ -217,12 +218,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=40)
     cases = parser.parse_args().cases
-    runs = [mixing(correlation, burn_in) for correlation in (0.5, 0.99) for burn_in in (0, 100)]
-    for d, (name, (largest, _)) in itertools.product(SIZES, ENGINES.items()):
-        if d <= largest:
-            runs.append(attack(name, d, cases))
-            print(runs[-1], flush=True)
-            keep(BENCHMARKS / "stated_errors.json", runs)
+    mixings = list(itertools.product((0.5, 0.99), (0, 100)))
+    complete(BENCHMARKS / "gibbs_mixing.json", ["correlation", "burn_in"], mixing, mixings)
+    tasks = [(name, d) for d, name in itertools.product(SIZES, ENGINES) if d <= ENGINES[name][0]]
+    complete(BENCHMARKS / "stated_errors.json", ["engine", "d"], partial(attack, cases=cases), tasks)
 
 
 if __name__ == "__main__":

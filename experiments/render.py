@@ -751,11 +751,10 @@ def box_moments() -> str:
 def stated_errors() -> str:
     """Show the cases and violations of the attack on stated errors."""
     figures = ("cases", "stated", "unknown", "violations", "worst")
-    runs = [run for run in rows("benchmarks/stated_errors") if "violations" in run]
     totals = [
         {"engine": name, "d": f"{min(r['d'] for r in group)} to {max(r['d'] for r in group)}"}
         | {figure: (max if figure == "worst" else sum)(r[figure] for r in group) for figure in figures}
-        for name, group in grouped(runs, "engine").items()
+        for name, group in grouped(rows("benchmarks/stated_errors"), "engine").items()
     ]
     columns = {figure: mean(figure, ",.0f") for figure in figures[:-1]}
     return table(
@@ -765,12 +764,12 @@ def stated_errors() -> str:
 
 def gibbs_mixing() -> str:
     """Show errors and effective sample sizes of Gibbs sampling at strong correlations."""
-    runs = [run for run in rows("benchmarks/stated_errors") if "bias" in run]
     names = {"mean error": "bias", "its standard error": "of_bias", "root mean square": "rms"}
     columns = {heading: mean(name, ".3f") for heading, name in names.items()}
     by = {"correlation": "correlation", "burn-in": "burn_in"}
     sizes = {"expected from ess": mean("expected", ".3f"), "ess": mean("ess", ".0f")}
-    return table(runs, by, {**columns, **sizes, "within the 99.9 % bound": mean("within", ".2f")})
+    figures = {**columns, **sizes, "within the 99.9 % bound": mean("within", ".2f")}
+    return table(rows("benchmarks/gibbs_mixing"), by, figures)
 
 
 def training_step() -> str:

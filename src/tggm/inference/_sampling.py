@@ -116,7 +116,8 @@ def agreement(draws: Array, var: Array) -> tuple[Array, Array]:
 
     The spread of the means of halves of every chain of `draws`, (per_chain, n_chains, rows, m), and the
     difference between first and second halves give the squared standard error of a mean; the variance over
-    it is the effective sample size, which must be at least 100.
+    it is the effective sample size, which must be at least 100. It is at most the number of draws that differ
+    from their predecessors: equal chains that do not move have no spread.
     """
     per_chain, n_chains = draws.shape[:2]
     half = max(per_chain // 2, 1)
@@ -128,7 +129,8 @@ def agreement(draws: Array, var: Array) -> tuple[Array, Array]:
     halves = pieces.mean(1)
     drift = (halves[0] - halves[-1]) ** 2 / 4
     ess = var / jnp.maximum(jnp.maximum(error, drift), float(np.finfo(var.dtype).tiny))
-    ess = jnp.clip(ess, 0, draws.shape[0] * draws.shape[1])
+    moved = (draws[1:] != draws[:-1]).sum((0, 1)) * (per_chain / max(per_chain - 1, 1))
+    ess = jnp.minimum(ess, moved if per_chain > 1 else n_chains)
     return (ess >= _LEAST_EFFECTIVE).all(-1), ess
 
 
