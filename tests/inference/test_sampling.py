@@ -145,13 +145,13 @@ def test_shapes_thinning_and_reproducibility(rng, name):
     assert_allclose(other.draws[:2], every.draws[2:4], rtol=1e-12)
 
 
-def test_chains_that_disagree_have_not_converged():
-    rho = 0.9999  # a nearly singular pair mixes slowly
-    P = np.linalg.inv([[1.0, rho], [rho, 1.0]])
-    start = np.array([[0.0, 0.0], [30.0, 30.0]])[:, None, :]
-    tg = TruncatedGaussian(Dense(P), np.zeros((1, 2)))
-    result = gibbs(tg, jax.random.key(0), 20, n_chains=2, burn_in=0, init=start)
-    assert not bool(result.converged.any())
+def test_chains_that_disagree_or_do_not_move_have_not_converged():
+    P = np.linalg.inv([[1, 0.9999], [0.9999, 1]])  # a nearly singular pair mixes slowly
+    tg, start = TruncatedGaussian(Dense(P), np.zeros((1, 2))), np.array([[[0.0, 0.0]], [[30.0, 30.0]]])
+    assert not gibbs(tg, jax.random.key(0), 20, n_chains=2, burn_in=0, init=start).converged.any()
+    stuck = TruncatedGaussian(Diagonal(np.ones(1)), np.zeros(1), np.full(1, 3.0), np.full(1, 3 + 1e-9))
+    result = hmc(stuck, jax.random.key(0), 1000)  # all trajectories have too many reflections
+    assert (bool(result.converged), float(result.mean_error[0])) == (False, np.inf)
 
 
 @pytest.mark.parametrize(
