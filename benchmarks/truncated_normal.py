@@ -5,10 +5,10 @@
 Probabilities: d normals with correlation 1/2 in a box with two limits each, and one box with a probability
 near e^-10000; the truth is a one-dimensional integral. Ours with tol=5e-3, a 99.9 % bound, which is 5.4
 standard errors; SciPy's number of points is doubled from 100 d until the root of its mean squared error over
-the repeats is at most 1e-3, or it takes 20 times our time. Seconds are CPU seconds of all threads, median of calls after the first. BoTorch is
-included if it is installed. Moments: random covariances and boxes; EP against separation of variables with an
-error of 1e-3 of a standard deviation. From 500 dimensions on, a fifth of the repeats. Writes
-benchmarks/results/truncated_normal.json.
+the repeats is at most 1e-3, or it takes 20 times our time. Seconds are CPU seconds of all threads, median of
+calls after the first. BoTorch is included if it is installed. Moments: random covariances and boxes; EP
+against separation of variables with an error of 1e-3 of a standard deviation. From 500 dimensions on, a fifth
+of the repeats. Writes benchmarks/results/truncated_normal.json.
 """
 
 import sys

@@ -150,8 +150,9 @@ def test_chains_that_disagree_or_do_not_move_have_not_converged():
     tg, start = TruncatedGaussian(Dense(P), np.zeros((1, 2))), np.array([[[0.0, 0.0]], [[30.0, 30.0]]])
     assert not gibbs(tg, jax.random.key(0), 20, n_chains=2, burn_in=0, init=start).converged.any()
     stuck = TruncatedGaussian(Diagonal(np.ones(1)), np.zeros(1), np.full(1, 3.0), np.full(1, 3 + 1e-9))
-    result = hmc(stuck, jax.random.key(0), 1000)  # all trajectories have too many reflections
-    assert (bool(result.converged), float(result.mean_error[0])) == (False, np.inf)
+    result = hmc(stuck, jax.random.key(0), 1000)  # too many reflections
+    assert not result.converged
+    assert not np.isfinite(result.mean_error).any()
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def agreement(draws: Array, var: Array) -> tuple[Array, Array]:
     halves = pieces.mean(1)
     drift = (halves[0] - halves[-1]) ** 2 / 4
     ess = var / jnp.maximum(jnp.maximum(error, drift), float(np.finfo(var.dtype).tiny))
-    moved = (draws[1:] != draws[:-1]).sum((0, 1)) * (per_chain / max(per_chain - 1, 1))
+    moved = (draws[1:] != draws[:-1]).sum((0, 1), dtype=var.dtype) * (per_chain / max(per_chain - 1, 1))
     ess = jnp.minimum(ess, moved if per_chain > 1 else n_chains)
     return (ess >= _LEAST_EFFECTIVE).all(-1), ess
 
