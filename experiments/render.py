@@ -844,8 +844,23 @@ def targets() -> str:
     return markdown([*heads, "in 50 / 80 / 90 % intervals", "PIT", "PIT, smooth"], lines)
 
 
+def mutations() -> str:
+    """Show each changed text of the package, and whether a test found it."""
+    lines = []
+    for run in rows("benchmarks/mutations"):
+        code = [f"`{' '.join(run[key].split())}`".replace("|", r"\|") for key in ("text", "replaced")]
+        lines.append([run["file"], *code, run["tests"], "yes" if run["killed"] else "**no**"])
+    return markdown(["file of `src/tggm`", "text", "replaced by", "tests", "found"], lines)
+
+
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"comparison": brief},
+    "CONTRIBUTING.md": {"mutations": mutations},
+    "SECURITY.md": {
+        "interrupts": lambda: table(
+            rows("benchmarks/interrupts"), {"end": "verdict"}, {"fits": lambda runs: str(sum(r["fits"] for r in runs))}
+        )
+    },
     "docs/results.md": {
         "arena-regression": lambda: standings("regression"),
         "arena-classes": lambda: standings("classification"),
@@ -899,7 +914,14 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "guarantee": lambda: table(
             rows("guarantee"),
             {"rows": "n", "noise": "noise", "samples": "fits"},
-            {"inside": mean("inside"), "standard errors above the level": mean("errors_above", "+.1f")},
+            {
+                "inside": mean("inside"),
+                "standard errors above the level": mean("errors_above", "+.1f"),
+                "inside MAPIE's sets": mean("inside_mapie"),
+                "classes per set, MAPIE's": joined(
+                    mean("classes", ".2f"), mean("classes_mapie", ".2f"), by=", "
+                ),
+            },
         ),
     },
     "docs/deep.md": {"deep-digits": deep_digits},

@@ -1,11 +1,12 @@
 """Interrupt `tggm fit` at random moments, and count crashes, tracebacks and untrue sentences.
 
-    python -m tools.interrupts [--count 200] [--seed 0] [--output FILE]
+    python tools/interrupts.py [--count 200] [--seed 0] [--out FILE]
 
 Each fit gets Ctrl-C (SIGINT) after a random processor time between 0.1 s, when the interpreter has started,
 and its usual end. Every third gets a second one soon after. A fit must end without a traceback, by itself or
 by the signal. What it says about the model file must be true: a written model loads, and there is no file
-otherwise, nor a temporary one. Files end up whole or absent, whatever was said. Needs Linux (/proc).
+otherwise, nor a temporary one. Files end up whole or absent, whatever was said. Needs Linux (/proc). Counts
+go to benchmarks/results/interrupts.json after each fit, beside those of other seeds.
 """
 
 import argparse
@@ -25,6 +26,9 @@ from pathlib import Path
 import numpy as np
 
 from tggm import load
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "experiments"))
+from store import BENCHMARKS, origin, read, write
 
 FIRST, SECOND = 0.1, 0.5  # processor seconds: earliest interrupt, and longest time to the second one
 SAID = {  # last line of standard error and whether a model file must exist
@@ -81,8 +85,9 @@ def verdict(code: int, said: str, path: Path) -> str:
     return by[code]
 
 
-def run(count: int, seed: int = 0, output: Path | None = None) -> Counter[str]:
+def run(count: int, seed: int = 0, out: Path | None = None) -> Counter[str]:
     """Interrupt this many fits; store and return the counts of verdicts with their exit codes."""
+    before = [] if out is None else [each for each in read(out)["runs"] if each["seed"] != seed]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # children must not inherit that it is ignored
     counts, rng = Counter[str](), random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
@@ -102,9 +107,9 @@ def run(count: int, seed: int = 0, output: Path | None = None) -> Counter[str]:
             if found.startswith("violation"):
                 print(f"{k}: after {moments} s: {found}", flush=True)
             counts[found if found.startswith("violation") else f"exit code {code}: {found}"] += 1
-            if output is not None:
-                facts = {"interrupted fits": k + 1, "seed": seed, "usual seconds": usual, "verdicts": counts}
-                output.write_text(json.dumps(facts, indent=1) + "\n")
+            if out is not None:
+                runs = [{"verdict": each, "fits": n, "seed": seed, **origin()} for each, n in counts.items()]
+                write(out, {"command": "python tools/interrupts.py", "settings": {}, "runs": before + runs})
     return counts
 
 
@@ -114,9 +119,9 @@ def main() -> int:
     )
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="JSON file for the counts")
+    parser.add_argument("--out", type=Path, default=BENCHMARKS / "interrupts.json")
     options = parser.parse_args()
-    counts = run(options.count, options.seed, options.output)
+    counts = run(options.count, options.seed, options.out)
     print(json.dumps(counts, indent=1))
     return 1 if any(name.startswith("violation") for name in counts) else 0
 

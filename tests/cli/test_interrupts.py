@@ -61,6 +61,7 @@ def test_a_file_is_written_whole(interruption, tmp_path, monkeypatch):
         files.write_result(str(path), "text")
     assert interruption.sentence == f"tggm: interrupted; {path} was written"
     assert path.read_text() == "text"
+    assert not interruption.deferred  # the next Ctrl-C ends the process
 
 
 def test_the_output_is_called_incomplete_while_it_is_written(interruption, monkeypatch, capfd):
