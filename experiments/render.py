@@ -858,7 +858,9 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "CONTRIBUTING.md": {"mutations": mutations},
     "SECURITY.md": {
         "interrupts": lambda: table(
-            rows("benchmarks/interrupts"), {"end": "verdict"}, {"fits": lambda runs: str(sum(r["fits"] for r in runs))}
+            rows("benchmarks/interrupts"),
+            {"end": "verdict"},
+            {"fits": lambda runs: str(sum(run["fits"] for run in runs))},
         )
     },
     "docs/results.md": {
