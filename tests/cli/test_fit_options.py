@@ -11,13 +11,7 @@ import tggm
 from tests.cli.commands import answer, complaint, fit_options, write
 from tggm.cli import run
 from tggm.cli.files import CommandError
-from tggm.cli.training import (
-    MOST_HELD_OUT,
-    Progress,
-    build_estimator,
-    split,
-    split_rows,
-)
+from tggm.cli.training import MOST_HELD_OUT, Progress, build_estimator, split, split_rows
 from tggm.report.scores import hint
 from tggm.tables import Target
 from tggm.training.loop import Trace

@@ -26,7 +26,6 @@ from tggm.tables.target_encoding import TargetEncoding
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 ndx = pytest.importorskip("ndonnx")
-
 pytestmark = pytest.mark.filterwarnings("ignore:`X` has values more than one range")
 SAME = {"rtol": 1e-9, "atol": 1e-9}  # both in double precision
 NEAR = {"rtol": 1e-6, "atol": 1e-7}

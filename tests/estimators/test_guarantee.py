@@ -143,9 +143,6 @@ def test_weights_adapt_the_width_to_shifted_rows():
         assert 0.7 < std[share] / truth < 1.6
 
 
-# ---- sets of classes ----
-
-
 @pytest.mark.parametrize("groups", [None, np.repeat(np.arange(60), 5)])
 def test_sets_of_classes_contain_the_label(groups, tmp_path):
     rng = np.random.default_rng(0)

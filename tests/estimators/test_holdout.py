@@ -104,9 +104,6 @@ def test_a_stream_takes_a_fraction_only():
             TGGMRegressor(**QUICK, cv=cv).fit(from_arrays(X, Y))
 
 
-# ---- training again ----
-
-
 def split_in_two():
     """Return rows in which only the second half, which the folds hold out, shows the slope of column 1."""
     rng = np.random.default_rng(2)
@@ -177,9 +174,6 @@ def test_with_groups_the_width_is_that_for_new_groups():
     assert 0.85 <= np.mean(inside["groups"]) <= 0.95
 
 
-# ---- guarantees ----
-
-
 def test_a_guarantee_sets_whole_groups_aside():
     rng = np.random.default_rng(0)
     groups, usable = np.repeat(np.arange(40), 5), np.ones(200, bool)
@@ -214,9 +208,6 @@ def test_rows_of_new_groups_are_inside():
         inside += error[-1] <= scores[int(np.ceil((len(scores) + 1) * level - 1e-9)) - 1]
     exact = np.ceil(5 * level - 1e-9) / 5  # four groups are set aside
     assert abs(inside / R - exact) < 4 * np.sqrt(exact * (1 - exact) / R)
-
-
-# ---- scikit-learn and model files ----
 
 
 def test_groups_are_routed_through_cross_validation_and_pipelines():

@@ -38,10 +38,7 @@ y = np.arange(60) % 3
         ({"dtype": "float16"}, "`dtype` must be one of 'float32', 'float64'; got 'float16'"),
         ({"standardize": "whole"}, "`standardize` must be 'robust', True or False; got 'whole'"),
         ({"standardize": 2}, "`standardize` must be True or False; got 2"),
-        (
-            {"standardize": "rows", "class_weight": None},
-            "'robust', 'whole', True or False; got 'rows'",
-        ),
+        ({"standardize": "rows", "class_weight": None}, "'robust', 'whole', True or False; got 'rows'"),
         ({"target_transform": "sqrt"}, "`target_transform` must be one of 'auto', 'log'; got 'sqrt'"),
         ({"calibrate": "x"}, "`calibrate` must be True or False; got 'x'"),
         ({"guarantee": 1.0}, "`guarantee` must be finite and greater than 0 and less than 1; got 1.0"),

@@ -118,9 +118,6 @@ def test_guaranteed_intervals_end_in_the_support():
     assert inside > 0.9 - 3 * np.sqrt(0.09 / 41) - 0.02  # 40 calibration rows
 
 
-# ---- the scale of a tail above a limit ----
-
-
 def log_of(X, y):
     return shifted_log(X, y, np.where(y > 0, 0.0, -1.0), 0.0)
 
@@ -172,9 +169,6 @@ def test_tobit_scores_are_log_likelihoods_of_the_target():
         )
         found = tobit_scores(X, y, np.where(y > 0.2, 0.0, -1.0), see)
         assert_allclose(found.mean(), true.mean(), atol=5e-3)
-
-
-# ---- most rows censored ----
 
 
 def test_the_scale_of_a_target_with_many_limits_is_that_of_the_latent_value():

@@ -30,7 +30,6 @@ def test_gradient_is_that_of_the_likelihood(kind, rng):
     evidence, pattern, _ = read(graph.structure, data)
     objective = GraphLikelihood(graph.structure, pattern)
     batch, params = jax.tree.map(jnp.asarray, evidence), jax.tree.map(jnp.asarray, graph.parameters)
-
     both = jax.jit(jax.value_and_grad(lambda p: objective(p, batch, None).sum()))
     leaves, tree = jax.tree.flatten(params)
     direction = jax.tree.unflatten(tree, [jnp.asarray(rng.standard_normal(a.shape)) for a in leaves])

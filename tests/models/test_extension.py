@@ -21,7 +21,6 @@ class Squared(Features):
     """ψ(x) = (x, c x²) with learned c."""
 
     c: jax.Array  # (d,)
-
     linear: ClassVar = False
 
     def __call__(self, X):
@@ -68,7 +67,6 @@ class StudentT(Likelihood):
 
     output: Output
     log_variance: jax.Array
-
     init: ClassVar = "small"
 
     def variances(self, latent):

@@ -7,17 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from tests.models import small_models as small
 from tests.models.sampling import last_layer_draws
-from tests.models.small_models import (
-    S0,
-    assert_gradient,
-    changed,
-    drawn_model,
-    log_density,
-    numbers,
-    random_model,
-    truncated,
-)
 from tggm.models import Directed
 from tggm.models.layers import averages, propagate
 from tggm.special import kernels
@@ -27,10 +18,10 @@ SPREADS = np.array([1e-6, 0.1, 1.0, 7.0])
 
 
 def test_one_layer_has_the_moments_of_independent_truncated_normals(rng):
-    model, X, w = random_model(rng), rng.standard_normal((6, 3)), rng.standard_normal((6, 2))
-    W0, b0, W1 = numbers(model, "W0", "b0", "W1")
-    a, sigma = X @ W0.T + b0, np.sqrt(S0)
-    h, v = truncated(a, sigma)
+    model, X, w = small.random_model(rng), rng.standard_normal((6, 3)), rng.standard_normal((6, 2))
+    W0, b0, W1 = small.numbers(model, "W0", "b0", "W1")
+    a, sigma = X @ W0.T + b0, np.sqrt(small.S0)
+    h, v = small.truncated(a, sigma)
     for mu, *found in zip(a[0], h[0], v[0], strict=True):  # the textbook's formulas against scipy's integrals
         assert_allclose(found, stats.truncnorm.stats(-mu / sigma, np.inf, mu, sigma), rtol=1e-9)
 
@@ -55,7 +46,7 @@ def test_one_layer_has_the_moments_of_independent_truncated_normals(rng):
 
 def test_moments_of_several_layers_are_those_of_samples(rng):
     """Propagation has errors of up to 0.03 deviations and 5 % of variances; samples of 0.005 and 1 %."""
-    model = drawn_model(rng, (6, 7, 5))
+    model = small.drawn_model(rng, (6, 7, 5))
     X, w = rng.standard_normal((3, 3)), rng.standard_normal((3, 2))
 
     @jax.jit
@@ -65,7 +56,7 @@ def test_moments_of_several_layers_are_those_of_samples(rng):
         return *model.likelihood.moments(latent), latent.variances(W1)[1], one, latent.products(W1, w)
 
     mean, cov, variances, one, products = map(np.asarray, found(model, jnp.asarray(X), jnp.asarray(w)))
-    W1, b1 = numbers(model, "W1", "b1")
+    W1, b1 = small.numbers(model, "W1", "b1")
     for i, x in enumerate(X):
         y = last_layer_draws(rng, model.hidden, x, 60_000) @ W1.T + b1
         want = np.cov(y.T) + 0.3 * np.eye(2)
@@ -80,16 +71,16 @@ def test_moments_of_several_layers_are_those_of_samples(rng):
 
 def test_a_second_layer_has_the_exact_moments_for_gaussian_locations(rng):
     """Var[h] = E[Var[h | u]] + Var[E[h | u]]; the second part is larger than that of a linear function."""
-    layers = drawn_model(rng, (3, 3)).hidden
+    layers = small.drawn_model(rng, (3, 3)).hidden
     layers = Directed(layers.W0, layers.b0, (2 * layers.W[0],), layers.b, layers.s0)
     X = rng.standard_normal((4, 3))
     last = jax.jit(lambda X: propagate(layers, X, 7)[-1])(X)
-    h, v = truncated(X @ np.asarray(layers.W0).T + np.asarray(layers.b0), np.sqrt(S0))
+    h, v = small.truncated(X @ np.asarray(layers.W0).T + np.asarray(layers.b0), np.sqrt(small.S0))
     W = np.asarray(layers.W[0])
     centre, spread = h @ W.T + np.asarray(layers.b[0]), np.sqrt(v @ (W**2).T)
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     nodes, w = nodes[:, None, None], (weights / weights.sum())[:, None, None]
-    given, left = truncated(centre + spread * nodes, np.sqrt(S0))
+    given, left = small.truncated(centre + spread * nodes, np.sqrt(small.S0))
     mean = (w * given).sum(0)
     within, between = (w * left).sum(0), (w * (given - mean) ** 2).sum(0)
     slope = (w * given * nodes).sum(0)  # κ times the deviation of u
@@ -101,17 +92,22 @@ def test_a_second_layer_has_the_exact_moments_for_gaussian_locations(rng):
 
 @pytest.mark.parametrize("units", [(4,), (4, 3)])
 def test_gradients_are_differences(rng, units):
-    model = drawn_model(rng, units)
+    model = small.drawn_model(rng, units)
     X, y = jnp.asarray(rng.standard_normal((5, 3))), jnp.asarray(rng.standard_normal((5, 2)))
-    assert_gradient(lambda m: log_density(m, X, y).sum(), model, rng)
+    small.assert_gradient(lambda m: small.log_density(m, X, y).sum(), model, rng)
 
 
 def test_scaling_units_and_weights_leaves_the_outputs_unchanged(rng):
-    model, X, c = random_model(rng), jnp.asarray(rng.standard_normal((5, 3))), 3.0
-    W0, b0, W1 = numbers(model, "W0", "b0", "W1")
-    parts = {"hidden.W0": c * W0, "hidden.b0": c * b0, "hidden.s0": S0 * c**2, "likelihood.output.W1": W1 / c}
+    model, X, c = small.random_model(rng), jnp.asarray(rng.standard_normal((5, 3))), 3.0
+    W0, b0, W1 = small.numbers(model, "W0", "b0", "W1")
+    parts = {
+        "hidden.W0": c * W0,
+        "hidden.b0": c * b0,
+        "hidden.s0": small.S0 * c**2,
+        "likelihood.output.W1": W1 / c,
+    }
     moments = jax.jit(lambda m: m.likelihood.moments(m.at(X)[1]))
-    for a, b in zip(moments(model), moments(changed(model, parts)), strict=True):
+    for a, b in zip(moments(model), moments(small.changed(model, parts)), strict=True):
         assert_allclose(a, b, rtol=1e-12)
     grad = jax.jit(jax.grad(lambda m: moments(m)[0].sum()))(model)
     assert_array_equal(grad.hidden.s0, 0.0)  # a gauge is not learned
@@ -119,7 +115,7 @@ def test_scaling_units_and_weights_leaves_the_outputs_unchanged(rng):
 
 
 def test_single_precision_stays_single(rng):
-    model = jax.tree.map(lambda a: a.astype(np.float32), drawn_model(rng, (4, 3)))
+    model = jax.tree.map(lambda a: a.astype(np.float32), small.drawn_model(rng, (4, 3)))
     mean, cov = model.likelihood.moments(model.at(jnp.ones((2, 3), np.float32))[1])
     assert mean.dtype == cov.dtype == np.float32
 

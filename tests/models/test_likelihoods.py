@@ -7,17 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, optimize, stats
 
+from tests.models import small_models as small
 from tests.models.sampling import truncated_draws
-from tests.models.small_models import (
-    S0,
-    assert_gradient,
-    changed,
-    drawn_model,
-    log_density,
-    numbers,
-    random_model,
-    truncated,
-)
 from tggm import formulas
 from tggm.models import Incomplete, Probit
 from tggm.models.layers import gaussian_log_density, many_outputs_log_density, training_nodes
@@ -28,9 +19,9 @@ ROWS, N, M = 3, 7, 4
 
 
 def test_gaussian_moments_are_those_of_the_units_and_the_noise(rng):
-    model, X = random_model(rng), rng.standard_normal((4, 3))
-    W0, b0, W1, b1, log_noise = numbers(model, "W0", "b0", "W1", "b1", "log_noise")
-    h, v = truncated(X @ W0.T + b0, np.sqrt(S0))
+    model, X = small.random_model(rng), rng.standard_normal((4, 3))
+    W0, b0, W1, b1, log_noise = small.numbers(model, "W0", "b0", "W1", "b1", "log_noise")
+    h, v = small.truncated(X @ W0.T + b0, np.sqrt(small.S0))
     latent, outputs = model.at(jnp.asarray(X))[1], model.likelihood
     mean, cov = outputs.moments(latent)
     assert_allclose(mean, h @ W1.T + b1, rtol=1e-9)
@@ -38,7 +29,7 @@ def test_gaussian_moments_are_those_of_the_units_and_the_noise(rng):
     assert_allclose(outputs.variances(latent)[1], np.diagonal(cov, axis1=1, axis2=2), rtol=1e-12)
     y = rng.standard_normal((4, 2))
     want = [stats.multivariate_normal.logpdf(*row) for row in zip(y, mean, cov, strict=True)]
-    assert_allclose(log_density(model, jnp.asarray(X), jnp.asarray(y)), want, rtol=1e-10)
+    assert_allclose(small.log_density(model, jnp.asarray(X), jnp.asarray(y)), want, rtol=1e-10)
 
 
 @pytest.fixture
@@ -70,7 +61,7 @@ def test_density_and_gradients_of_many_outputs_are_those_of_the_whole_covariance
 
 
 def test_models_with_more_outputs_than_units_have_the_same_density(rng):
-    model = drawn_model(rng, (4, 3), 5)
+    model = small.drawn_model(rng, (4, 3), 5)
     X, y = rng.standard_normal((4, 3)), rng.standard_normal((4, 5))
 
     @jax.jit
@@ -87,8 +78,8 @@ PLACES = np.array([[0.5], [-1.0], [0.2]])
 
 def incomplete(n):
     """Return a model of n outputs, and the moments of its outputs."""
-    model = random_model(np.random.default_rng(n), d=1, m=2, n=n)
-    model = changed(model, {"likelihood.log_noise": np.log(np.linspace(0.3, 0.6, n))})
+    model = small.random_model(np.random.default_rng(n), d=1, m=2, n=n)
+    model = small.changed(model, {"likelihood.log_noise": np.log(np.linspace(0.3, 0.6, n))})
     return model, *map(np.asarray, model.likelihood.moments(model.at(jnp.asarray(PLACES))[1]))
 
 
@@ -97,7 +88,7 @@ def density(model, y):
     targets = Incomplete(*map(jnp.asarray, y))
 
     def total(model):
-        value = log_density(model, jnp.asarray(PLACES), targets)
+        value = small.log_density(model, jnp.asarray(PLACES), targets)
         return value.sum(), value
 
     grad, value = jax.jit(jax.grad(total, has_aux=True))(model)
@@ -112,7 +103,7 @@ def test_censored_targets_contribute_the_probability_of_their_side(rng):
     want = [law.logsf(y[:, 0])[0], law.logcdf(y[:, 0])[1], law.logpdf(y[:, 0])[2]]
     assert_allclose(density(model, (y, side)), want, rtol=1e-10)
     targets = Incomplete(jnp.asarray(y), jnp.asarray(side))
-    assert_gradient(lambda m: log_density(m, jnp.asarray(PLACES), targets).sum(), model, rng)
+    small.assert_gradient(lambda m: small.log_density(m, jnp.asarray(PLACES), targets).sum(), model, rng)
     assert_array_equal(measured_targets(targets), [[np.nan], [np.nan], [1.1]])
 
 
@@ -127,7 +118,7 @@ def test_interval_targets_contribute_the_mean_density_of_the_interval(rng):
     assert_allclose(found[[0, 2]], want, rtol=1e-8)
     assert_allclose(found[1], laws[1].logsf(-0.3), rtol=1e-10)
     targets = Incomplete(*(jnp.asarray(part) for part in parts))
-    assert_gradient(lambda m: log_density(m, jnp.asarray(PLACES), targets).sum(), model, rng)
+    small.assert_gradient(lambda m: small.log_density(m, jnp.asarray(PLACES), targets).sum(), model, rng)
 
 
 def test_missing_targets_leave_the_marginal_of_the_others():
@@ -144,13 +135,13 @@ def test_missing_targets_leave_the_marginal_of_the_others():
 
 
 def problem(rng, m=5, n=4):
-    return random_model(rng, m=m, n=n, likelihood=Probit), jnp.asarray(rng.standard_normal((6, 3)))
+    return small.random_model(rng, m=m, n=n, likelihood=Probit), jnp.asarray(rng.standard_normal((6, 3)))
 
 
 def textbook(model, X):
     """Return W1, b1, and the moments of the units."""
-    W0, b0, W1, b1 = numbers(model, "W0", "b0", "W1", "b1")
-    return W1, b1, *truncated(np.asarray(X) @ W0.T + b0, np.sqrt(S0))
+    W0, b0, W1, b1 = small.numbers(model, "W0", "b0", "W1", "b1")
+    return W1, b1, *small.truncated(np.asarray(X) @ W0.T + b0, np.sqrt(small.S0))
 
 
 def scores(model, X, name="scores"):
@@ -204,11 +195,11 @@ def test_contended_deviations_are_those_of_least_squares(rng):
 def test_predicted_probabilities_agree_with_samples(rng):
     model, X = problem(rng, m=30, n=6)
     X = X[:2]
-    (W1, b1), (W0, b0) = textbook(model, X)[:2], numbers(model, "W0", "b0")
+    (W1, b1), (W0, b0) = textbook(model, X)[:2], small.numbers(model, "W0", "b0")
     got = np.exp(class_mixture(*(np.asarray(a)[None] for a in scores(model, X, "contended_scores"))))
     draws = 300_000
     for row, a in enumerate(np.asarray(X) @ W0.T + b0):
-        h = truncated_draws(rng, np.broadcast_to(a, (draws // 10, 30)), S0)
+        h = truncated_draws(rng, np.broadcast_to(a, (draws // 10, 30)), small.S0)
         h = np.tile(h, (10, 1))  # the same units with ten draws of the noise
         z = h @ W1.T + b1 + rng.normal(size=(draws, 6))
         want = np.bincount(z.argmax(1), minlength=6) / draws
@@ -219,7 +210,7 @@ def test_predicted_probabilities_agree_with_samples(rng):
 def test_gradients_of_class_probabilities_are_differences(rng):
     model, X = problem(rng)
     label = jnp.asarray(rng.integers(0, 4, 6), jnp.int32)
-    assert_gradient(lambda m: log_density(m, X, label).sum(), model, rng, rtol=1e-4)
+    small.assert_gradient(lambda m: small.log_density(m, X, label).sum(), model, rng, rtol=1e-4)
 
 
 @pytest.mark.parametrize("n", [2, 10, 101, 500])

@@ -12,7 +12,6 @@ from tggm.predictive.calibration import Calibration, HeldOut, checked_calibratio
 
 FRESH = 5000
 WITHOUT = Calibration("student", (1.0, 0.07, 0.0))  # without the term of D
-
 WRONG = {
     "four times too wide": {"width": 4.0},
     "too narrow": {"width": 0.3},

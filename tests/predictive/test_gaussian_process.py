@@ -9,14 +9,6 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern,
 
 from tggm.predictive import gaussian_process
 from tggm.predictive.calibration import HeldOut
-from tggm.predictive.gaussian_process import (
-    Evidence,
-    checked_process,
-    cross_fitted,
-    fit_process,
-    held_out_share,
-    shifted,
-)
 
 D = 3
 
@@ -37,7 +29,7 @@ def kernel(u, noise=True):
 
 def test_the_evidence_is_that_of_scikit_learn(rows, rng):
     X, y, _ = rows
-    evidence = Evidence(X, y, np.ones(40))
+    evidence = gaussian_process.Evidence(X, y, np.ones(40))
     points = evidence.centre + 0.3 * rng.standard_normal((2, D + 3))
     values = []
     for u in points:
@@ -49,7 +41,7 @@ def test_the_evidence_is_that_of_scikit_learn(rows, rng):
 
 
 def test_the_gradient_of_the_evidence(rows):
-    evidence = Evidence(*rows)
+    evidence = gaussian_process.Evidence(*rows)
     u = evidence.centre + 0.2
     assert_allclose(evidence(u)[1], approx_fprime(u, lambda u: evidence(u)[0], 1e-6), rtol=1e-4, atol=1e-3)
 
@@ -59,10 +51,10 @@ def test_the_mean_is_that_of_scikit_learn_and_linear_far_out(rows, rng):
     u = gaussian_process.hyper_parameters(X, y, weight, np.random.default_rng(0).permutation(40))
     noise = np.exp(2 * u[-1]) / weight + 1e-8
     other = GaussianProcessRegressor(kernel(u, noise=False), alpha=noise, optimizer=None).fit(X, y)
-    found, Z = fit_process(X, y, weight, 0.5), rng.uniform(-3, 3, (8, D))
+    found, Z = gaussian_process.fit_process(X, y, weight, 0.5), rng.uniform(-3, 3, (8, D))
     assert_allclose(found.mean(np, Z), other.predict(Z), rtol=1e-8, atol=1e-8)
     members = rng.standard_normal((2, 8, 1))
-    moved = shifted(found, Z, members)
+    moved = gaussian_process.shifted(found, Z, members)
     assert_allclose(moved.mean(0)[:, 0], 0.5 * (members.mean(0)[:, 0] + found.mean(np, Z)), rtol=1e-10)
     assert_allclose(moved[1] - moved[0], members[1] - members[0], rtol=1e-10, atol=1e-12)
     far = 1e5 * np.ones((1, D)) * [[1], [-1]]
@@ -72,7 +64,7 @@ def test_the_mean_is_that_of_scikit_learn_and_linear_far_out(rows, rng):
 
 def test_left_out_rows_are_predicted_as_without_them(rows):
     X, y, weight = rows
-    found, order = cross_fitted(X, y, weight), np.random.default_rng(0).permutation(40)
+    found, order = gaussian_process.cross_fitted(X, y, weight), np.random.default_rng(0).permutation(40)
     folds = np.array_split(order, 10)
     u = gaussian_process.hyper_parameters(X, y, weight, np.concatenate(folds[1:]))
     for i in folds[0][:2]:
@@ -91,13 +83,13 @@ def test_left_out_rows_are_predicted_as_without_them(rows):
     ],
 )
 def test_damaged_arrays_are_refused(rows, change, message):
-    arrays = fit_process(*rows, 0.5).arrays("float32")
-    assert checked_process(arrays, [0.5, 0.1], D).share == 0.5
-    assert checked_process({}, None, D) is None
+    arrays = gaussian_process.fit_process(*rows, 0.5).arrays("float32")
+    assert gaussian_process.checked_process(arrays, [0.5, 0.1], D).share == 0.5
+    assert gaussian_process.checked_process({}, None, D) is None
     with pytest.raises(ValueError, match=message):
-        checked_process(arrays | change, [0.5, 0.1], D)
+        gaussian_process.checked_process(arrays | change, [0.5, 0.1], D)
     with pytest.raises(ValueError, match="weight"):
-        checked_process(arrays, [1.5, 0.1], D)
+        gaussian_process.checked_process(arrays, [1.5, 0.1], D)
 
 
 @pytest.mark.parametrize("good", [True, False])
@@ -108,7 +100,7 @@ def test_the_better_model_has_the_larger_weight(rng, good):
     mask = np.arange(10)[:, None] == np.arange(300)[None, :] % 10
     scatter = (0.05 if good else 2.0) * rng.standard_normal((10, 300))
     held = HeldOut((y if good else 0 * y) + scatter, np.full((10, 300), 0.5), mask, y, np.ones(300))
-    share, gain = held_out_share(held, other)
+    share, gain = gaussian_process.held_out_share(held, other)
     assert (share < 0.05 and gain < 2) if good else (share > 0.9 and gain > 2)
 
 
@@ -116,7 +108,7 @@ def test_the_gain_is_in_standard_errors(rng):
     """All rows are held out by all members, which agree: the weights of rows are equal."""
     y, step = rng.standard_normal(200), rng.standard_normal(200)
     held = HeldOut(np.zeros((2, 200)), np.ones((2, 200)), np.ones((2, 200), bool), y, np.ones(200))
-    share, gain = held_out_share(held, 0.3 * y + step)
+    share, gain = gaussian_process.held_out_share(held, 0.3 * y + step)
     blended = share * (0.3 * y + step)
     assert_allclose(share, np.clip(y @ blended / (blended @ blended) * share, 0, 1), rtol=1e-10)
     less = y**2 - (y - blended) ** 2

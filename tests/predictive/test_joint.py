@@ -5,15 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
+from tggm.predictive import joint as module
 from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
-from tggm.predictive.joint import (
-    CopulaPredictive,
-    MultivariateGaussianMixture,
-    factors,
-    log_densities,
-    pooled_joint,
-)
 from tggm.predictive.student import StudentPredictive
 
 MEAN, WIDTH = np.array([[1.0, -2.0]]), np.array([[0.5, 3.0]])
@@ -28,14 +22,14 @@ def law(*heaviness):
         else GaussianMixture(MEAN[:, j][None], WIDTH[:, j][None] ** 2)
         for j, h in enumerate(heaviness)
     ]
-    return CopulaPredictive(marginals, R)
+    return module.CopulaPredictive(marginals, R)
 
 
 def ensemble(scale=(1.0, 1.0)):
     """Draw five members, three rows, two outputs."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((5, 3, 2, 4))
-    return MultivariateGaussianMixture(
+    return module.MultivariateGaussianMixture(
         rng.standard_normal((5, 3, 2)), A @ np.swapaxes(A, 2, 3), loc=[1.0, 2.0], scale=scale
     )
 
@@ -52,7 +46,7 @@ def test_the_density_integrates_to_the_marginals():
     joint = law(0.3, 0.1)
     s = np.linspace(-9, 9, 401)  # y = mean + width · sinh s: tails fall slowly
     points, slope = MEAN[0, 1] + WIDTH[0, 1] * np.sinh(s), WIDTH[0, 1] * np.cosh(s)
-    many = CopulaPredictive(
+    many = module.CopulaPredictive(
         [StudentPredictive(np.repeat(MEAN[:, j], 401), np.repeat(WIDTH[:, j], 401), h)
          for j, h in enumerate((0.3, 0.1))],
         np.repeat(R, 401, axis=0),
@@ -94,13 +88,13 @@ def test_log_density_is_finite_far_out():
 
 def joined(pools, members):
     mixtures = [members.marginal(j) for j in range(members.n_outputs)]
-    return pooled_joint(pools, members, list(map(pooled, pools, mixtures)))
+    return module.pooled_joint(pools, members, list(map(pooled, pools, mixtures)))
 
 
 def test_uncalibrated_members_are_returned_unchanged():
     members = ensemble()
-    assert pooled_joint((), members, []) is members
-    assert pooled_joint([Calibration(), Calibration()], members, []) is members
+    assert module.pooled_joint((), members, []) is members
+    assert module.pooled_joint([Calibration(), Calibration()], members, []) is members
 
 
 def test_marginals_are_calibrated_and_correlations_are_those_of_the_pool():
@@ -146,7 +140,7 @@ def test_mixture_marginals_draws_and_covariance_agree():
         (lambda d: d.crps(np.zeros((3, 3))), r"of shape \(3, 2\).*got shape \(3, 3\).*use marginal"),
         (lambda d: d.rvs(-1), "`size` must be the number of draws"),
         (lambda d: d.interval([0.9]), r"`level` must be between 0 and 1; got \[0.9\]"),
-        (lambda d: CopulaPredictive([d.marginal(0)], R), r"`correlation` must have shape \(3, 1, 1\)"),
+        (lambda d: module.CopulaPredictive([d.marginal(0)], R), r"`correlation` must have shape \(3, 1, 1\)"),
     ],
 )
 def test_errors_name_the_argument(call, message):
@@ -159,17 +153,17 @@ def test_log_densities_against_scipy(rng):
     C = A @ A.transpose(0, 2, 1) + 0.1 * np.eye(3)
     errors = rng.normal(size=(4, 3))
     expected = [stats.multivariate_normal(cov=c).logpdf(e) for c, e in zip(C, errors, strict=True)]
-    assert_allclose(log_densities(errors, factors(C)), expected, rtol=1e-10)
+    assert_allclose(module.log_densities(errors, module.factors(C)), expected, rtol=1e-10)
 
 
 def test_singular_covariances_are_changed_little():
     w = np.array([[1.0, 1e10], [1e-5, 3.0]])
     C = w[:, :, None] * w[:, None, :]  # two outputs of one unit without noise
-    L = factors(C)
+    L = module.factors(C)
     assert_allclose(L @ L.transpose(0, 2, 1), C, rtol=1e-8)
-    assert np.isfinite(log_densities(np.ones((2, 2)), L)).all()
-    assert np.isfinite(log_densities(np.full((2, 2), 1e200), L)).all()
+    assert np.isfinite(module.log_densities(np.ones((2, 2)), L)).all()
+    assert np.isfinite(module.log_densities(np.full((2, 2), 1e200), L)).all()
 
 
 def test_log_densities_without_variance_are_finite():
-    assert np.isfinite(log_densities(np.zeros((1, 2)), factors(np.zeros((1, 2, 2))))).all()
+    assert np.isfinite(module.log_densities(np.zeros((1, 2)), module.factors(np.zeros((1, 2, 2))))).all()

@@ -4,18 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from tggm.predictive import novelty as module
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.gaussian_process import fit_kernel, gaps_of
-from tggm.predictive.novelty import (
-    EDGE,
-    FAR,
-    WEAK,
-    Doubt,
-    Neighbourhood,
-    TrainingRows,
-    added_variance,
-    checked_rows,
-)
 
 SLOPES = np.array([1.0, 1.4])  # of two members, along the first column
 
@@ -23,8 +14,8 @@ SLOPES = np.array([1.0, 1.4])  # of two members, along the first column
 def neighbourhood(function=lambda x: SLOPES[:, None] * x[None, :], rows=500):
     """Return rows in [−1, 1]² whose second column has no effect; z is the first column."""
     Z = np.random.default_rng(0).uniform(-1, 1, (rows, 2))
-    train = TrainingRows(np.array([-1.0, -1.0]), np.array([1.0, 1.0]), Z, gaps_of(Z), np.zeros((0, 5)))
-    return Neighbourhood(train, lambda Z: (function(Z[:, 0])[:, :, None], np.stack(2 * [Z[:, :1]])))
+    train = module.TrainingRows(np.array([-1.0, -1.0]), np.array([1.0, 1.0]), Z, gaps_of(Z), np.zeros((0, 5)))
+    return module.Neighbourhood(train, lambda Z: (function(Z[:, 0])[:, :, None], np.stack(2 * [Z[:, :1]])))
 
 
 def at(*values):
@@ -42,7 +33,7 @@ def test_beyond_the_range_the_variance_is_that_of_the_formula():
     around, e = neighbourhood(), 0.5
     relevance = around.relevance(np.array([0, 1]))[:, 0]
     V = 1.2**2 * around.train.rows[:, 0].var()
-    assert_allclose(relevance, [V / (V + WEAK), 0], atol=0.02)  # by 64 rows
+    assert_allclose(relevance, [V / (V + module.WEAK), 0], atol=0.02)  # by 64 rows
     wanted = (1.25 * e) ** 2 * SLOPES.var(ddof=1)  # straight lines: no change of slope
     assert_allclose(around.variance(at(1.0 + e)), relevance[0] ** 2 * wanted, rtol=1e-9)
     curved = neighbourhood(lambda x: np.stack([x**2, x**2]))
@@ -55,7 +46,7 @@ def test_beyond_the_range_the_variance_is_that_of_the_formula():
 
 def test_the_width_grows_and_never_falls_back():
     around = neighbourhood()
-    Z = at(1.0, 1.01, 1.5, 2, 1 + 2 * FAR, 1.01 + 2 * FAR, 20, 1e4)
+    Z = at(1.0, 1.01, 1.5, 2, 1 + 2 * module.FAR, 1.01 + 2 * module.FAR, 20, 1e4)
     variance = around.variance(Z)[:, 0]
     assert (np.diff(variance) > 0).all()
     again = neighbourhood(lambda x: np.stack(2 * [np.where(x < 6, np.minimum(x, 1), x)]))  # a line, or none
@@ -72,16 +63,16 @@ def test_a_gap_between_the_rows_widens():
     rng = np.random.default_rng(0)
     Z = rng.uniform(0.5, 1, (400, 2)) * np.where(np.arange(400) % 2, 1, -1)[:, None]
     u = fit_kernel(Z, np.sin(3 * Z[:, 0]) + 0.1 * rng.standard_normal(400))
-    train = TrainingRows(Z.min(0), Z.max(0), Z, gaps_of(Z), u[None])
-    around = Neighbourhood(train, lambda Z: (Z[None, :, :1], Z[None, :, :1]))
-    doubt = Doubt(u, Z)
+    train = module.TrainingRows(Z.min(0), Z.max(0), Z, gaps_of(Z), u[None])
+    around = module.Neighbourhood(train, lambda Z: (Z[None, :, :1], Z[None, :, :1]))
+    doubt = module.Doubt(u, Z)
     between = np.array([[0.0, 0.75]])
     found = around.variance(np.concatenate([Z[:50], between]))[:, 0]
     assert_allclose(found[:-1], 0)
     wanted = doubt.variance(between) - doubt.own.max()
     assert_allclose(found[-1], wanted[0], rtol=1e-9)
     own = np.array([around.novelty(train.rows) <= 1]).mean()
-    assert own == pytest.approx(1.0, abs=1.1 * (1 - EDGE))
+    assert own == pytest.approx(1.0, abs=1.1 * (1 - module.EDGE))
 
 
 def test_gaps_are_wider_than_usual():
@@ -100,19 +91,21 @@ def test_doubt_is_the_variance_of_the_process():
     K = 0.81 * (1 + r + r**2 / 3) * np.exp(-r) + 0.25 * both @ both.T / 2 + 1
     whole = K[:30, :30] + (0.09 + 1e-6 * np.diagonal(K)[:30].mean()) * np.eye(30)
     wanted = np.diagonal(K[30:, 30:] - K[30:, :30] @ np.linalg.solve(whole, K[:30, 30:]))
-    assert_allclose(Doubt(u, X).variance(x), wanted, rtol=1e-8)
-    others = Doubt(u, X[1:]).variance(X[:1])[0]
-    assert_allclose(Doubt(u, X).own[0], others, rtol=1e-3)  # the term for rounding differs
+    assert_allclose(module.Doubt(u, X).variance(x), wanted, rtol=1e-8)
+    others = module.Doubt(u, X[1:]).variance(X[:1])[0]
+    assert_allclose(module.Doubt(u, X).own[0], others, rtol=1e-3)  # the term for rounding differs
 
 
 def test_added_variance_is_that_of_the_pooled_width():
     around, Z = neighbourhood(), at(0.0, 3.0)
     f = 0.5
     pools = (Calibration("student", (f, 2.0, 0.1)),)
-    assert_allclose(f**2 * added_variance(around, Z, 1, pools), around.variance(Z))
-    assert_allclose(added_variance(around, Z, 1, ()), 0)  # the plain mixture of members
+    assert_allclose(f**2 * module.added_variance(around, Z, 1, pools), around.variance(Z))
+    assert_allclose(module.added_variance(around, Z, 1, ()), 0)  # the plain mixture of members
     log = (Calibration("scales", (f, 2.0, 0.0, 1.0)),)
-    assert_allclose(f**2 * added_variance(around, Z, 1, log), around.variance(Z) / (1 + around.variance(Z)))
+    assert_allclose(
+        f**2 * module.added_variance(around, Z, 1, log), around.variance(Z) / (1 + around.variance(Z))
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,6 +121,6 @@ def test_added_variance_is_that_of_the_pooled_width():
 def test_stored_rows_are_checked(change, sentence):
     parts = {"low": np.zeros(2), "high": np.ones(2), "rows": np.zeros((3, 2))}
     parts |= {"gaps": np.zeros((0, 3)), "kernels": np.zeros((0, 5))}
-    checked_rows(*parts.values())
+    module.checked_rows(*parts.values())
     with pytest.raises(ValueError, match=sentence):
-        checked_rows(*(parts | change).values())
+        module.checked_rows(*(parts | change).values())

@@ -10,8 +10,6 @@ from tggm import TGGMClassifier, TGGMRegressor
 from tggm.report import render_report
 
 SPECIAL_NAMES = ("<script>alert(1)</script>", "$x_1$ & co", '"quoted"', "groß \N{SNOWMAN}")
-
-
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 

@@ -13,21 +13,12 @@ from sklearn import metrics
 from tggm import TGGMClassifier, TGGMRegressor
 from tggm.data.standardise import Columns
 from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.report import scores as module
 from tggm.report._case import Case, Feature, examine
 from tggm.report._effects import effect, plot_effect
 from tggm.report._page import Cell, number, numeric_columns, picture
 from tggm.report._sections import confidence_verdict, coverage_verdict, effect_plots, verdict
-from tggm.report.scores import (
-    MEASURES,
-    REMEDY,
-    by_group,
-    coverage,
-    drift_warnings,
-    figures_table,
-    group_rows,
-    shown,
-    title,
-)  # fmt: skip
+from tggm.report.scores import shown
 from tggm.tables.baselines import calibration_error, positive_class, scores
 
 NAMES = ("a", "b", "c")
@@ -86,7 +77,7 @@ def test_calibration_error_by_hand():
 def test_coverage_and_width_of_a_normal():
     y = stats.norm.ppf((np.arange(1000) + 0.5) / 1000)
     dist = GaussianMixture(np.zeros((1, 1000)), np.ones((1, 1000)))
-    for level, inside, width in coverage(dist, y):
+    for level, inside, width in module.coverage(dist, y):
         assert inside == pytest.approx(level, abs=1.1e-3)
         assert width == pytest.approx(2 * stats.norm.ppf(0.5 + level / 2), rel=1e-6)
 
@@ -103,56 +94,58 @@ def rows(N, seed=0):
 
 @pytest.mark.parametrize("N", [1, 5, 50, 5000])
 def test_rows_like_the_training_rows_give_no_warning(N):
-    assert not any(drift_warnings(standardised_model(), rows(N, seed), NAMES) for seed in range(100))
+    assert not any(module.drift_warnings(standardised_model(), rows(N, seed), NAMES) for seed in range(100))
 
 
 def test_drift_warnings_count_rows_beyond_the_training_rows():
-    (text,) = drift_warnings(standardised_model(novelty=3.0), rows(50), NAMES)
+    (text,) = module.drift_warnings(standardised_model(novelty=3.0), rows(50), NAMES)
     assert "50 of 50 rows are unlike the training rows (novelty above 2), so that their predictions" in text
-    assert not drift_warnings(standardised_model(novelty=3.0), rows(1), NAMES)
+    assert not module.drift_warnings(standardised_model(novelty=3.0), rows(1), NAMES)
 
 
 def test_drift_warnings_name_shifted_columns_and_count_extreme_rows():
     model, X = standardised_model(), rows(400)
     X[:, 2] += 0.1
-    (text,) = drift_warnings(model, X, NAMES)
+    (text,) = module.drift_warnings(model, X, NAMES)
     assert text.startswith("c: values are higher than in training (by 1.0 standard deviations)")
-    assert "c: values are later than" in drift_warnings(model, X, ["a", "b", "c: years"])[0]
-    assert "c: more rows have 'd' than" in drift_warnings(model, X, ["a", "b", "c = d"])[0]
-    assert "c: more values are missing" in drift_warnings(model, X, ["a", "b", "c is missing"])[0]
-    assert drift_warnings(standardised_model(class_weight="balanced"), X, NAMES) == []
+    assert "c: values are later than" in module.drift_warnings(model, X, ["a", "b", "c: years"])[0]
+    assert "c: more rows have 'd' than" in module.drift_warnings(model, X, ["a", "b", "c = d"])[0]
+    assert "c: more values are missing" in module.drift_warnings(model, X, ["a", "b", "c is missing"])[0]
+    assert module.drift_warnings(standardised_model(class_weight="balanced"), X, NAMES) == []
     X[:, 2] -= 0.07  # a third of a standard deviation is too small to report
-    assert drift_warnings(model, X, NAMES) == []
+    assert module.drift_warnings(model, X, NAMES) == []
     X[:8, 1] = 1e3
-    assert drift_warnings(model, X, NAMES) == [
+    assert module.drift_warnings(model, X, NAMES) == [
         "8 of 400 rows have a value more than ten standard deviations from the mean of the training rows; "
-        + REMEDY
+        + module.REMEDY
     ]
-    assert drift_warnings(model, X, ["a", "b = rare word", "c"]) == []
+    assert module.drift_warnings(model, X, ["a", "b = rare word", "c"]) == []
 
 
 def test_scores_are_shown_with_their_digits_and_classes():
     assert [shown("r2", value) for value in (0.6464, -0.0002669)] == ["0.646", "0.000"]
-    assert title("average_precision", "fraud") == "average precision of class fraud"
-    text = figures_table({"model": {"rmse": 1.5, "r2": 0.6464}})
+    assert module.title("average_precision", "fraud") == "average precision of class fraud"
+    text = module.figures_table({"model": {"rmse": 1.5, "r2": 0.6464}})
     assert text.endswith("(lower is better: RMSE; higher is better: R²)")
-    lines = figures_table({"model": dict.fromkeys(MEASURES, 0.5)}, "fraud").splitlines()  # too wide for lines
+    lines = module.figures_table(
+        {"model": dict.fromkeys(module.MEASURES, 0.5)}, "fraud"
+    ).splitlines()  # too wide for lines
     assert (lines[0].split(), lines[1].split()[0]) == (["this", "model"], "RMSE")
 
 
 def test_groups_are_labels_parts_of_numbers_and_others(rng):
     inside, size = rng.integers(2, size=100), rng.uniform(size=100)
     number = np.append(np.arange(96.0), [np.nan] * 4)
-    found = group_rows(number, inside, size)
+    found = module.group_rows(number, inside, size)
     assert [(name, rows) for name, rows, *_ in found[:1] + found[-2:]] == [
         ("up to 23.75", 24), ("above 71.25", 24), ("missing", 4)]  # fmt: skip
     assert type(found[0][0]) is str  # as table cells need
     assert found[0][2:] == pytest.approx((inside[:24].mean(), size[:24].mean()))
     words = np.array([None, *["a"] * 50, *[f"w{k % 20}" for k in range(49)]], dtype=object)
-    names = [name for name, *_ in group_rows(words, inside, size)]
+    names = [name for name, *_ in module.group_rows(words, inside, size)]
     assert (names[0], names[-1], len(names)) == ("a", "others", 12)
     log_p = np.log(np.column_stack([size, 1 - size]))
-    ((name, rows, right, mean),) = by_group(log_p, inside, np.ones(100))["group"]
+    ((name, rows, right, mean),) = module.by_group(log_p, inside, np.ones(100))["group"]
     assert (name, rows) == ("1.0", 100)
     assert (right, mean) == pytest.approx(
         (np.mean((size < 0.5) == inside), np.maximum(size, 1 - size).mean())

@@ -9,13 +9,7 @@ from tggm import TableTransformer
 from tggm.data.stream import hash_rows
 from tggm.tables import Table, TableError, TableWarning, stream_transformer
 from tggm.tables.columns import Category, DateColumn, Number, Statistic
-from tggm.tables.target_encoding import (
-    Outcomes,
-    TargetEncoding,
-    beats_neighbours,
-    code_numbers,
-    encode_codes,
-)
+from tggm.tables.target_encoding import Outcomes, TargetEncoding, beats_neighbours, code_numbers, encode_codes
 
 pytestmark = pytest.mark.filterwarnings("ignore::tggm.TableWarning")
 MANY = [str(100 + k * k) for k in range(12)]
@@ -156,9 +150,6 @@ def test_a_part_of_the_rows_is_counted_as_in_the_file():
     assert [column.name for column in fit(part).columns_] == ["x"]
 
 
-# ---- dates -----------------------------------------------------------------------------------------------
-
-
 def test_dates_become_a_trend_and_cycles():
     days = np.datetime64("2022-01-03") + np.arange(0, 800)  # a Monday
     dates = table(d=days.astype("datetime64[us]"))
@@ -185,9 +176,6 @@ def test_gaps_and_words_among_dates():
         how.transform(table(d=np.array([1.0])))
     with pytest.raises(TableError, match="has dates in column 'd'"):
         fit(table(d=np.arange(20.0) ** 3)).transform(table(d=np.array(["2024-01-01"], "datetime64[us]")))
-
-
-# ---- identifiers, leaks ----------------------------------------------------------------------------------
 
 
 def test_shuffled_identifiers_are_left_out_unless_they_predict(rng):
@@ -219,9 +207,6 @@ def test_columns_that_give_the_target_are_asked_about(rng):
     assert "computed from y (R² 1.000)" in note
     for honest in (table(a=a, x=x), table(rough=rough, x=x), table(bent=np.log(y[:19]))):
         assert TableTransformer().fit(honest, y[: len(honest)]).notes_ == []
-
-
-# ---- target encoding -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -138,8 +138,6 @@ def test_codes_and_long_numbers_stay_words(tmp_path):
     assert table.numbers("zip").tolist() == [1234, 99999]
 
 
-# ---- Excel -----------------------------------------------------------------------------------------------
-
 DAYS = pd.to_datetime(["2024-01-31", "2024-02-29", None])
 FRAME = pd.DataFrame({"size": [1.5, np.nan, 3.0], "kind": ["a", "b", None], "day": DAYS, "count": [5, 6, 7]})
 
@@ -180,8 +178,6 @@ def test_damaged_files_and_missing_packages_are_reported(book, tmp_path, monkeyp
     with pytest.raises(TableError, match="needs openpyxl to be read: pip install"):
         read_table(book)
 
-
-# ---- any file --------------------------------------------------------------------------------------------
 
 STARTS = (b"", b"PAR1", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"a,b\n")
 WORDS = ("", "NA", "1", "2", "-3.5", "1e300", "1e-300", "inf", "1_0", "1,5", "x", "y y", "2024-01-01")

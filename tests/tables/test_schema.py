@@ -68,9 +68,6 @@ def test_unusable_targets_are_rejected(values, task, sentence):
         choose_target(table(z=values), "z", task)
 
 
-# ---- the section of the model file -----------------------------------------------------------------------
-
-
 @pytest.fixture
 def full():
     t, y = table(a=["1", None, "5", "3", "9", "7"], c=["u", "v"] * 3), np.arange(6.0) ** 2
@@ -146,9 +143,6 @@ def test_a_table_section_must_fit_the_model_of_its_file(full, monkeypatch):
     ):
         with pytest.raises(files.ModelFileError, match=message):
             read(**changed)
-
-
-# ---- baselines -------------------------------------------------------------------------------------------
 
 
 def test_linear_baseline_of_a_number(rng):

@@ -187,8 +187,6 @@ def test_warnings_name_the_line_of_the_caller():
     assert {found.filename for found in (*warned, *wrapped)} == {__file__}
 
 
-# ---- columns of another kind than in the fit -------------------------------------------------------------
-
 RNG = np.random.default_rng(0)
 SAMPLES = {
     "numbers": RNG.normal(size=ROWS),

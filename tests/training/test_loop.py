@@ -16,8 +16,6 @@ from tggm.training.loop import FAILURES, OPTIMISERS, WORST, Layout
 from tggm.training.rows import Membership
 
 train_module = sys.modules["tggm.training.train"]  # the package has a function of this name
-
-
 WEIGHT = np.linspace(0, 2, ROWS)
 COSINE = {"rate": lambda t: 0.05 * (1 + np.cos(np.pi * t / 5))}
 
