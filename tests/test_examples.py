@@ -53,9 +53,8 @@ def test_a_model_is_predicted_by_mlflow_as_whole_distributions(tmp_path, monkeyp
 def test_trials_of_optuna_are_scored_by_the_crps():
     X, y = abs_table()
     sizes = {"units": 6, "layers": 1}
-    trial = SimpleNamespace(
-        suggest_int=lambda name, *_, **__: sizes[name], suggest_float=lambda *_, **__: 1.0
-    )
+    draw = {"suggest_int": lambda name, *_, **__: sizes[name], "suggest_float": lambda *_, **__: 1.0}
+    trial = SimpleNamespace(**draw)
     settings = {"n_members": 2, "max_epochs": 2, "batch_size": 32}
     score = load("optuna_search").objective(trial, X, y, **settings)
     model = TGGMRegressor(hidden=(6,), weight_decay=1.0, random_state=0, **settings)
@@ -64,9 +63,8 @@ def test_trials_of_optuna_are_scored_by_the_crps():
 
 
 def test_skpro_gets_the_quantiles_of_each_row(monkeypatch):
-    base = type(
-        "Base", (), {"__init__": lambda self: None, "get_params": lambda self: {**FAST, "random_state": 0}}
-    )
+    settings = {**FAST, "random_state": 0}
+    base = type("Base", (), {"__init__": lambda self: None, "get_params": lambda self: settings})
     given = SimpleNamespace(Empirical=lambda draws, index, columns: draws, BaseProbaRegressor=base)
     for name in ("skpro", "skpro.distributions", "skpro.regression", "skpro.regression.base"):
         monkeypatch.setitem(sys.modules, name, given)

@@ -19,9 +19,8 @@ SHORT = {"hidden": (16, 16), "n_members": 2, "max_epochs": 60}
 
 
 def in_a_fresh_process(code):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -97,11 +96,8 @@ def test_all_versions_are_equal():
 
 
 def test_public_names_can_be_imported():
-    assert (
-        {"TGGMRegressor", "TruncatedGaussian", "save", "load", "ModelFileError"}
-        <= set(tggm.__all__)
-        <= set(dir(tggm))
-    )
+    some = {"TGGMRegressor", "TruncatedGaussian", "save", "load", "ModelFileError"}
+    assert some <= set(tggm.__all__) <= set(dir(tggm))
     assert all(getattr(tggm, name) is not None for name in tggm.__all__)
     with pytest.raises(AttributeError, match="module 'tggm' has no attribute 'TruncatedGausian'"):
         _ = tggm.TruncatedGausian

@@ -151,22 +151,3 @@ def test_the_least_recently_used_programs_are_deleted(tmp_path):
     (tmp_path / "c-atime").write_bytes(b"")  # read just now
     prune(tmp_path, 200)
     assert sorted(path.name for path in tmp_path.glob("*-cache")) == ["a-cache", "c-cache"]
-
-
-FORK = """
-import os
-from tggm.runtime import require_unforked
-require_unforked()
-if os.fork() == 0:
-    try:
-        require_unforked()
-    except RuntimeError as error:
-        print(error, flush=True)
-    os._exit(0)
-os.wait()
-"""
-
-
-def test_a_forked_process_raises_instead_of_hanging():
-    done = subprocess.run([sys.executable, "-c", FORK], check=True, capture_output=True, text=True)
-    assert "multiprocessing.get_context('spawn')" in done.stdout

@@ -12,9 +12,8 @@ def rows(n, seed):
     area, garden = rng.uniform(40, 200, n), rng.choice(["yes", "no"], n)
     price = 50 + 2 * area + 30 * (garden == "yes") + 10 * rng.normal(size=n)
     shown = [f"{a:.1f}" if k % 9 else "" for k, a in enumerate(area)]
-    return list(
-        zip(shown, garden, rng.choice(["gas", "oil", "NA"], n), [f"{p:.2f}" for p in price], strict=True)
-    )
+    heating = rng.choice(["gas", "oil", "NA"], n)
+    return list(zip(shown, garden, heating, [f"{p:.2f}" for p in price], strict=True))
 
 
 def write(file, table, names=("area", "garden", "heating", "price")):

@@ -99,9 +99,8 @@ def test_given_columns_and_words_are_stored_with_the_model(tmp_path, capsys):
     assert "id: as requested" in told
     lines = answer(capsys, "predict", model, file, "--quiet").splitlines()[1:]
     predicted = [float(line.split(",")[0]) for line in lines]
-    np.testing.assert_allclose(
-        tggm.load(model, backend="numpy").predict(pd.read_csv(file)), predicted, rtol=1e-9
-    )
+    again = tggm.load(model, backend="numpy").predict(pd.read_csv(file))
+    np.testing.assert_allclose(again, predicted, rtol=1e-9)
 
 
 def test_held_out_rows_are_a_random_part():
@@ -188,10 +187,7 @@ def test_sets_of_classes_are_predicted(tmp_path, capsys):
     rng = np.random.default_rng(0)
     x = rng.normal(size=150)
     kinds = np.array(["low", "mid", "top"])[np.digitize(x + 0.5 * rng.normal(size=150), [-0.5, 0.5])]
-    file, path = (
-        write(tmp_path / "t.csv", zip(x, kinds, strict=True), ("x", "kind")),
-        str(tmp_path / "m.tggm"),
-    )
+    file, path = write(tmp_path / "t.csv", zip(x, kinds, strict=True), ("x", "kind")), str(tmp_path / "m")
     assert run(["fit", file, "-t", "kind", "-o", path, *SMALL, "--guarantee", "0.8", "--quiet"]) == 0
     lines = answer(capsys, "predict", path, file, "--guarantee", "--interval", "0.8", "--quiet").splitlines()
     assert lines[0] == "kind,kind_probability,kind_set,p(low),p(mid),p(top),novelty"
@@ -203,9 +199,8 @@ def test_sets_of_classes_are_predicted(tmp_path, capsys):
 def test_limits_of_the_target_are_found_or_given(tmp_path, capsys):
     rng = np.random.default_rng(0)
     x = rng.normal(size=200)
-    table = [
-        (f"{a:.4f}", max(round(2 * a + b, 3), 0.0)) for a, b in zip(x, rng.normal(size=200), strict=True)
-    ]
+    y = np.maximum(np.round(2 * x + rng.normal(size=200), 3), 0.0)
+    table = [(f"{a:.4f}", b) for a, b in zip(x, y, strict=True)]
     file, model = write(tmp_path / "t.csv", table, ("x", "y")), str(tmp_path / "m.tggm")
     words = ["fit", file, "-t", "y", "-o", model, *SMALL, "--force"]
     assert "target    from 0 on" in answer(capsys, *words)

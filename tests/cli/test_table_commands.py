@@ -293,14 +293,12 @@ def test_precision_is_that_of_the_rarer_class_or_of_a_given_one(folder, capsys):
         assert facts["positive"] == name
         assert f"average precision of class {name} " in answer(capsys, "evaluate", *files, *words)
     assert f"average precision of class {rare} " in answer(capsys, "info", files[0])
-    assert "must be cheap or expensive; got 'dear'" in complaint(
-        capsys, "evaluate", *files, "--positive", "dear"
-    )
+    wrong = complaint(capsys, "evaluate", *files, "--positive", "dear")
+    assert "must be cheap or expensive; got 'dear'" in wrong
     text = answer(capsys, "evaluate", *files, "--costs", "1,20", "--positive", "cheap", "--quiet")
     threshold = float(text.split("threshold ")[1].split()[0])
-    got = json.loads(
-        answer(capsys, "predict", *files, "--json", "--positive", "cheap", "--threshold", str(threshold))
-    )
+    words = ["--json", "--positive", "cheap", "--threshold", str(threshold)]
+    got = json.loads(answer(capsys, "predict", *files, *words))
     alarm = p[:, 0] >= threshold
     assert [row["kind"] == "cheap" for row in got] == alarm.tolist()
     cost = np.mean(alarm & (y != "cheap")) + 20 * np.mean(~alarm & (y == "cheap"))
@@ -319,9 +317,8 @@ def test_coverage_is_shown_by_width_and_by_group(folder, capsys):
     for name, count, covered, mean in groups["group"]:
         at = table.words("garden") == name
         assert (count, covered, mean) == pytest.approx((at.sum(), inside[at].mean(), width[at].mean()))
-    assert [name for name, *_ in groups["group"]] == sorted(
-        ["yes", "no"], key=lambda n: -(table.words("garden") == n).sum()
-    )
+    wanted = sorted(["yes", "no"], key=lambda n: -(table.words("garden") == n).sum())
+    assert [name for name, *_ in groups["group"]] == wanted
     assert [count for _, count, *_ in groups["width"]] == pytest.approx([22.5] * 4, abs=1)
     assert groups["width"][0][3] == pytest.approx(np.sort(width)[: groups["width"][0][1]].mean())
     assert "garden  rows  in 90 % interval  mean width\n" in answer(capsys, *words, "--quiet")
@@ -336,9 +333,8 @@ def test_recalibrate_writes_the_model_of_python(folder, tmp_path, capsys):
     np.testing.assert_allclose(tggm.load(words[4]).predict_interval(table), want, rtol=1e-6)
     assert "linear model" in answer(capsys, "info", words[4])  # baselines and scores are kept
     few = write(tmp_path / "few.csv", rows(5, 0))
-    assert "few.csv: `recalibrate` needs at least 20 rows; got 5" in complaint(
-        capsys, *words[:2], few, "-o", str(tmp_path / "x.tggm"), "--quiet"
-    )
+    said = complaint(capsys, *words[:2], few, "-o", str(tmp_path / "x.tggm"), "--quiet")
+    assert "few.csv: `recalibrate` needs at least 20 rows; got 5" in said
     classes = ["recalibrate", str(folder / "c.tggm"), str(folder / "ctest.csv"), "-o", f"{tmp_path}/x", Q]
     assert "only regressions can be recalibrated" in complaint(capsys, *classes)
 

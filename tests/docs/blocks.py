@@ -34,10 +34,8 @@ class Block(NamedTuple):
 
 def blocks(page: str) -> list[Block]:
     """Return all fenced blocks of a page."""
-    return [
-        Block(found[1], found[2], page.count("\n", 0, found.start()) + 1, found.span(2))
-        for found in FENCE.finditer(page)
-    ]
+    fences = FENCE.finditer(page)
+    return [Block(f[1], f[2], page.count("\n", 0, f.start()) + 1, f.span(2)) for f in fences]
 
 
 def run_page(name: str, page: str) -> list[tuple[Block, str, Block | None]]:

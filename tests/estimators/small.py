@@ -53,14 +53,12 @@ def untrained(estimator, width, outputs, **learned):
     network = settings.network_for(width, outputs, sparse=False)
     members = {"members": settings.n_members, "dtype": settings.dtype, "s0": settings.task.s0}
     model = network.draw(rng, width, outputs, **members)
-    scales = Scales(
-        Standardisation(rng.normal(size=width), np.ones(width)), Standardisation.unchanged(outputs)
-    )
+    x = Standardisation(rng.normal(size=width), np.ones(width))
+    scales = Scales(x, Standardisation.unchanged(outputs))
     if estimator.task == "classification":
         learned["classes"] = np.array(["a", "b", "ü"][:outputs])
-    estimator._set_fitted(
-        Fitted(model, network, Columns(width), scales, flat=outputs == 1 or "classes" in learned, **learned)
-    )
+    flat = outputs == 1 or "classes" in learned
+    estimator._set_fitted(Fitted(model, network, Columns(width), scales, flat=flat, **learned))
     curve = np.zeros((settings.n_members, 2))
     estimator.history_ = {"train": curve, "held_out": curve, "epoch": np.array([1, 2])}
     estimator.best_epoch_ = np.ones(settings.n_members, np.int32)

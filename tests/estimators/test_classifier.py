@@ -119,10 +119,8 @@ def test_columns_of_one_kind_are_standardised_as_one(rng):
     pixels = rng.integers(0, 17, (50, 300)).astype(float)
     pixels[:, :100] *= rng.random((50, 100)) < 0.02
     pixels[:, 0] = 0.0
-    same, units, few = (
-        standardisation(X, np.ones(50), "robust").scale
-        for X in (pixels, pixels * np.geomspace(1, 1e3, 300), pixels[:, :200])
-    )
+    tables = (pixels, pixels * np.geomspace(1, 1e3, 300), pixels[:, :200])
+    same, units, few = (standardisation(X, np.ones(50), "robust").scale for X in tables)
     assert len(set(same)) == 1
     assert len(set(units)) > 200
     assert len(set(few)) > 100

@@ -28,11 +28,8 @@ def models():
 
 def predictions(models, rows):
     two, labels = models
-    return [
-        *two.predict(rows, return_std=True),
-        two.predict_dist(rows).logpdf(np.zeros((len(rows), 2))),
-        labels.predict_proba(rows),
-    ]
+    log_density = two.predict_dist(rows).logpdf(np.zeros((len(rows), 2)))
+    return [*two.predict(rows, return_std=True), log_density, labels.predict_proba(rows)]
 
 
 def test_predictions_in_threads_equal_those_of_one_thread(models):

@@ -77,9 +77,8 @@ def test_recalibration_gives_a_guarantee():
     X, y = sample(2)
     Y = np.column_stack([y, y**2])
     model = TGGMRegressor(**QUICK).fit(X, Y)
-    with pytest.raises(
-        ValueError, match=r"no rows were set aside for it: fit with TGGMRegressor\(guarantee=0.9"
-    ):
+    message = r"no rows were set aside for it: fit with TGGMRegressor\(guarantee=0.9"
+    with pytest.raises(ValueError, match=message):
         model.predict_interval(X, guarantee=True)
     fresh, truth = sample(3)
     truth = np.column_stack([truth, truth**2])

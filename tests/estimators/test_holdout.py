@@ -52,9 +52,8 @@ def test_groups_may_be_words_dates_or_objects():
         [f"g{k:02d}" for k in GROUPS], pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(GROUPS, "D")),
         np.array([(1, "a", 2.5)[k % 3] if k < 3 else f"x{k}" for k in GROUPS], object),
     ):  # fmt: skip
-        assert [
-            rows.tolist() for _, rows in held_by(small_regressor(n_members=4), groups=groups)[0]
-        ] == expected
+        found, _ = held_by(small_regressor(n_members=4), groups=groups)
+        assert [rows.tolist() for _, rows in found] == expected
 
 
 def test_folds_of_a_splitter_refer_to_all_rows_of_fit():
@@ -71,9 +70,8 @@ def test_folds_of_a_splitter_refer_to_all_rows_of_fit():
 
 
 def test_too_few_members_use_the_last_folds():
-    with pytest.warns(
-        UserWarning, match=r"5 folds, of which n_members=5 uses the last 2: .* n_members=10 uses"
-    ):
+    message = r"5 folds, of which n_members=5 uses the last 2: .* n_members=10 uses"
+    with pytest.warns(UserWarning, match=message):
         found, _ = held_by(small_regressor(n_members=5, cv=KFold(5)), groups=None)
     assert [rows.tolist() for _, rows in found] == [list(range(36, 48)), list(range(48, 60))]
 

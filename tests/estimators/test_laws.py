@@ -36,9 +36,8 @@ MODELS = {
     "classes": untrained(TGGMClassifier(hidden=3, **SMALL), 2, 3),
 }
 ALL = few(MODELS, "mixture", "several layers", "classes", "limits", "grades")
-NUMBERS = few(
-    (name for name in MODELS if name not in ("classes", "limits", "grades")), "mixture", "several layers"
-)
+WITH_UNITS = [name for name in MODELS if name not in ("classes", "limits", "grades")]
+NUMBERS = few(WITH_UNITS, "mixture", "several layers")
 FEW = settings(max_examples=4, deadline=None, derandomize=True)
 ORDERS = st.permutations(range(4))
 
@@ -48,11 +47,8 @@ def predicted(model, rows):
     if model.task == "classification":
         return [model.predict_proba(rows)]
     quantiles = model.predict_quantiles(rows, [0.1, 0.5, 0.9])
-    return [
-        *model.predict(rows, return_std=True),
-        quantiles,
-        model.predict_dist(rows).logpdf(quantiles[..., 1]),
-    ]
+    log_density = model.predict_dist(rows).logpdf(quantiles[..., 1])
+    return [*model.predict(rows, return_std=True), quantiles, log_density]
 
 
 def with_fitted(estimator, **changes):

@@ -111,9 +111,8 @@ def test_a_neighbor_at_a_limit_gives_its_weight_to_the_atom(rng):
     law = alone.predict_dist(rows).latent
     shift, scale = (float(a[0]) for a in fitted.scales.y)
     centre = shift + scale * found.value[:, :, 0]
-    below = np.where(
-        found.value[:, :, 0] < -2, 1.0, norm.cdf(-centre / (near.rule.width * law.std()[:, None]))
-    )
+    width = near.rule.width * law.std()[:, None]
+    below = np.where(found.value[:, :, 0] < -2, 1.0, norm.cdf(-centre / width))
     want = (found.weight * below).sum(1) + (1 - found.weight.sum(1)) * law.cdf(0.0)
     assert_allclose(model.predict_dist(rows).cdf(0.0), want, atol=1e-6)
     model.recalibrate(rows, y[300:])

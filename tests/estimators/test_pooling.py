@@ -55,9 +55,8 @@ def test_wide_and_tall_tables_have_the_same_solution(rng):
     more = [np.zeros((30, 40)), np.zeros((30, 2)), np.zeros(30)]
     tall = ridge(*(np.concatenate(pair) for pair in zip((X, Y, w), more, strict=True)))
     for a, b in zip(ridge(X, Y, w), tall, strict=True):
-        assert_allclose(
-            a, b[:12] if len(b) > 12 else b, rtol=1e-6, atol=1e-6
-        )  # a penalty of 1e-6 costs six digits
+        # a penalty of 1e-6 costs six digits
+        assert_allclose(a, b[:12] if len(b) > 12 else b, rtol=1e-6, atol=1e-6)
 
 
 def network(d, n, rng, members, units=(3, 3)):

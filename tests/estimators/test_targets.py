@@ -57,9 +57,8 @@ def test_intervals_and_events_in_the_conventions_of_their_users(curve):
     for transform in (None, "log"):  # of which some intervals have no lower end
         shifted = coarse - coarse.min() if transform else coarse
         model = quick(hidden=(10,), n_members=2, max_epochs=90, target_transform=transform)
-        mean = model.fit(X, shifted, censored="interval").predict(X) + (
-            0 if transform is None else coarse.min()
-        )
+        low = 0 if transform is None else coarse.min()
+        mean = model.fit(X, shifted, censored="interval").predict(X) + low
         assert np.sqrt(np.mean((mean - np.abs(X[:, 0])) ** 2)) < 0.25
 
 

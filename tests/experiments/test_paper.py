@@ -16,18 +16,12 @@ def test_a_variant_changes_the_chosen_settings():
     base = paper.chosen("score", "yacht", "ml", "", "base")
     found = paper.chosen("score", "yacht", "ml", "", "longer=0.1,rate=0.5,keep=best,noise=null")
     assert found == base | {"epochs": round(base["epochs"] / 10), "rate": 0.5, "keep": "best", "noise": None}
-    deep = paper.estimator(
-        "news", "relu", paper.chosen("score", "news", "relu", "100-100", "base"), 0, hidden=(100, 100)
-    )
-    assert (deep.method, deep.deep, deep.batch_size, deep.sigma0) == (
-        "bp",
-        "directed",
-        100,
-        paper.RELU_SIGMA0,
-    )
-    precision = paper.estimator(
-        "yacht", "ml", paper.chosen("score", "yacht", "ml", "", "reading=precision"), 0
-    )
+    chosen = paper.chosen("score", "news", "relu", "100-100", "base")
+    deep = paper.estimator("news", "relu", chosen, 0, hidden=(100, 100))
+    wanted = ("bp", "directed", 100, paper.RELU_SIGMA0)
+    assert (deep.method, deep.deep, deep.batch_size, deep.sigma0) == wanted
+    reading = paper.chosen("score", "yacht", "ml", "", "reading=precision")
+    precision = paper.estimator("yacht", "ml", reading, 0)
     assert precision.sigma0**2 == pytest.approx(1 / 0.5)
     assert precision.noise == 1 / 0.5
 
@@ -40,9 +34,8 @@ def test_scores_have_the_units_of_the_data(monkeypatch, model):
     y, split = np.abs(X[:, 0]) + 0.1 * rng.normal(size=120), (np.arange(100), np.arange(100, 120))
     found = []
     for unit in (1.0, 10.0):
-        monkeypatch.setattr(
-            paper, "load_uci", lambda name, u=unit: datasets.Regression(X, u * y + u, [split])
-        )
+        data = datasets.Regression(X, unit * y + unit, [split])
+        monkeypatch.setattr(paper, "load_uci", lambda name, data=data: data)
         found.append(paper.regression("score", "yacht", model, "longer=0.01", 0))
     for figure in ("rmse", "crps"):
         assert found[1][figure] == pytest.approx(10 * found[0][figure], rel=1e-3)

@@ -37,14 +37,11 @@ def test_a_command_continues_where_it_stopped(tmp_path):
 
 
 def test_groups_of_runs_become_lines_of_a_table():
-    runs = [
-        {"set": s, "model": m, "rmse": r} for s, m, r in (("a", "x", 1.0), ("a", "x", 3.0), ("b", "y", 5.0))
-    ]
+    given = (("a", "x", 1.0), ("a", "x", 3.0), ("b", "y", 5.0))
+    runs = [{"set": s, "model": m, "rmse": value} for s, m, value in given]
     columns = {"n": render.count, "RMSE": render.spread("rmse")}
-    assert render.table(runs, {"data": "set"}, columns).splitlines()[2:] == [
-        "| a | 2 | 2 ± 1 |",
-        "| b | 1 | 5 |",
-    ]
+    shown = render.table(runs, {"data": "set"}, columns)
+    assert shown.splitlines()[2:] == ["| a | 2 | 2 ± 1 |", "| b | 1 | 5 |"]
     shown = render.pivot(runs, "set", "model", render.mean("rmse", ".1f"), missing="-")
     assert shown.splitlines()[2:] == ["| a | 2.0 | - |", "| b | - | 5.0 |"]
 
@@ -77,9 +74,8 @@ def test_scores_of_samples_and_of_frequencies(rng):
     assert scores.climatology(train, y) == pytest.approx(near - apart.mean() / 2)
     found = scores.Samples(np.tile(train, (5, 1))).crps(y).mean()
     assert found == pytest.approx(near - apart.sum() / (30 * 29) / 2)  # unbiased: no draw with itself
-    assert scores.frequencies(np.array(["a", "a", "b"]), np.array(["a", "b"])) == pytest.approx(
-        np.log(2 / 9) / 2
-    )
+    found = scores.frequencies(np.array(["a", "a", "b"]), np.array(["a", "b"]))
+    assert found == pytest.approx(np.log(2 / 9) / 2)
 
 
 def test_scores_of_class_probabilities():

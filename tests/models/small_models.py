@@ -16,9 +16,8 @@ def random_model(rng, d=3, m=4, n=2, *, likelihood=Gaussian) -> Model:
     """Return a model of one layer: weights, biases and log s1 are N(0, 1)."""
     empty = Network((m,), features=Identity, likelihood=likelihood, linear=False).draw(rng, d, n)
     drawn = {name: rng.standard_normal(a.shape[1:]) for name, a in empty.arrays().items()}
-    return empty.replaced(
-        {name: jnp.asarray(a) for name, a in (drawn | {"hidden.s0": np.asarray(S0)}).items()}
-    )
+    drawn["hidden.s0"] = np.asarray(S0)
+    return empty.replaced({name: jnp.asarray(a) for name, a in drawn.items()})
 
 
 def drawn_model(rng, units, n=2, *, d=3, features=Identity, linear=False, **parts) -> Model:

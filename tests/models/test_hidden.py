@@ -28,12 +28,8 @@ def test_one_layer_has_the_moments_of_independent_truncated_normals(rng):
     @jax.jit
     def all_of(model, X, W, w):
         latent = model.at(X)[1]
-        return (
-            latent.covariance(W),
-            latent.variances(W)[1],
-            latent.products(W, w),
-            latent.covariance(W[:1])[1],
-        )
+        variances, products = latent.variances(W)[1], latent.products(W, w)
+        return latent.covariance(W), variances, products, latent.covariance(W[:1])[1]
 
     (mean, cov), variances, products, first = all_of(model, X, W1, w)
     want = np.einsum("ik,bk,jk->bij", W1, v, W1)
@@ -100,12 +96,8 @@ def test_gradients_are_differences(rng, units):
 def test_scaling_units_and_weights_leaves_the_outputs_unchanged(rng):
     model, X, c = small.random_model(rng), jnp.asarray(rng.standard_normal((5, 3))), 3.0
     W0, b0, W1 = small.numbers(model, "W0", "b0", "W1")
-    parts = {
-        "hidden.W0": c * W0,
-        "hidden.b0": c * b0,
-        "hidden.s0": small.S0 * c**2,
-        "likelihood.output.W1": W1 / c,
-    }
+    parts = {"hidden.W0": c * W0, "hidden.b0": c * b0, "likelihood.output.W1": W1 / c}
+    parts["hidden.s0"] = small.S0 * c**2
     moments = jax.jit(lambda m: m.likelihood.moments(m.at(X)[1]))
     for a, b in zip(moments(model), moments(small.changed(model, parts)), strict=True):
         assert_allclose(a, b, rtol=1e-12)

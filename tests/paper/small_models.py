@@ -35,10 +35,8 @@ def one_layer(rng, m=4, n=2, *, classes=False, s0=S0, noise=S1):
 def layered(rng, layers, n=2, *, kind=UndirectedLayers, classes=False):
     """Return several layers over three inputs."""
     sizes = (3, *layers)
-    W = [
-        jnp.asarray(rng.standard_normal((m, below)) / np.sqrt(below))
-        for below, m in zip(sizes, layers, strict=False)
-    ]
+    pairs = zip(sizes, layers, strict=False)
+    W = [jnp.asarray(rng.standard_normal((m, below)) / np.sqrt(below)) for below, m in pairs]
     b = [jnp.asarray(0.5 * rng.standard_normal(m)) for m in layers]
     hidden = kind(W[0], b[0], tuple(W[1:]), tuple(b[1:]), jnp.asarray(S0))
     return drawn(rng, hidden, layers[-1], n, classes)

@@ -43,11 +43,8 @@ def test_energy_of_undirected_layers(rng):
     error = residual - parts[-1] @ W1.T
     U = W1 / np.sqrt(small.S1)
     posterior = model.hidden.gaussian(jnp.asarray(X), U, (residual @ U / np.sqrt(small.S1))[None])
-    pairs = (
-        (model.hidden.gaussian(jnp.asarray(X)), energy),
-        (posterior, energy - (error**2).sum(1) / (2 * small.S1)),
-    )
-    for tg, want in pairs:
+    given = energy - (error**2).sum(1) / (2 * small.S1)
+    for tg, want in ((model.hidden.gaussian(jnp.asarray(X)), energy), (posterior, given)):
         P, gamma = np.asarray(tg.precision.dense()), np.asarray(tg.shift[0])
         exponent = -0.5 * np.einsum("bi,ij,bj->b", h, P, h) + h @ gamma
         assert_allclose(np.diff(exponent), np.diff(want), rtol=1e-9)
@@ -80,9 +77,8 @@ def test_evidence_of_undirected_layers_by_sampling(rng):
 
 def test_initial_weights_of_the_paper_have_variance_0_01():
     rng = np.random.default_rng(0)
-    model = draw_members(
-        rng, 2, 30, (40, 20), 5, "undirected", s0=0.5, noise=0.1, init="paper", dtype="float32"
-    )
+    options = {"s0": 0.5, "noise": 0.1, "init": "paper", "dtype": "float32"}
+    model = draw_members(rng, 2, 30, (40, 20), 5, "undirected", **options)
     for a in (model.hidden.W0, model.hidden.W[0], model.likelihood.output.W1):
         assert a.shape[0] == 2
         assert_allclose(a.std(), 0.1, rtol=0.15)

@@ -1,6 +1,7 @@
 """Objectives against the paper's published gradients, misprints corrected, and against each other."""
 
 import functools
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -169,33 +170,22 @@ def test_deep_gradients_of_the_supplement(rng, classes):
         assert_allclose(have, want, rtol=1e-6, atol=1e-7)
 
 
-CASES = [
-    ("exact", False),
-    ("ep", False),
-    *((method, classes) for method in ("moments", "bp") for classes in (False, True)),
-]
+CASES = [("exact", False), ("ep", False), *product(("moments", "bp"), (False, True))]
 
 
 @pytest.mark.parametrize(("method", "classes"), CASES)
 def test_gradients_are_those_of_the_values(rng, method, classes):
     model, rows = class_problem(rng) if classes else problem(rng)
-    accuracy = (
-        {"rtol": 1e-4, "atol": 1e-5} if classes else {"atol": 1e-6}
-    )  # of the probit quadrature in training
-    assert_gradient(
-        lambda m: small.OBJECTIVES[method](m, rows, small.BEGIN).sum(), model, rng, eps=1e-4, **accuracy
-    )
+    accuracy = {"rtol": 1e-4, "atol": 1e-5} if classes else {"atol": 1e-6}  # of the probit quadrature
+    objective = small.OBJECTIVES[method]
+    assert_gradient(lambda m: objective(m, rows, small.BEGIN).sum(), model, rng, eps=1e-4, **accuracy)
 
 
 def test_deep_gradients_are_those_of_the_values(rng):
     """Test back-propagation through inference of the prior."""
     rows = Rows(jnp.asarray(rng.standard_normal((3, 3))), jnp.asarray(rng.standard_normal((3, 2))))
-    assert_gradient(
-        lambda m: small.OBJECTIVES["bp"](m, rows, small.BEGIN).sum(),
-        small.layered(rng, (4, 3)),
-        rng,
-        atol=1e-6,
-    )
+    model, objective = small.layered(rng, (4, 3)), small.OBJECTIVES["bp"]
+    assert_gradient(lambda m: objective(m, rows, small.BEGIN).sum(), model, rng, atol=1e-6)
 
 
 @functools.cache

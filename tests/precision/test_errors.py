@@ -14,16 +14,10 @@ from tggm.precision import Dense, Diagonal, Layered, LowRank
         (lambda: Diagonal(np.ones((2, 2))), r"`values` must have 1 axes; got shape \(2, 2\)"),
         (lambda: Diagonal([1.0, np.nan]), r"`values` must be finite; got nan at index \[1\].*impute"),
         (lambda: LowRank([1.0, 0.0], np.ones((1, 2))), r"`base` must be positive; got 0 at index 1"),
-        (
-            lambda: LowRank(np.ones(3), np.ones((3, 2))),
-            r"base has 3 entries, weights has shape \(3, 2\). Transp",
-        ),
+        (lambda: LowRank(np.ones(3), np.ones((3, 2))), r"base has 3 .*, weights has shape \(3, 2\). Transp"),
         (lambda: Layered([], []), r"`diagonal_blocks` must hold at least one block"),
         (lambda: Layered([np.eye(2)], [np.eye(2)]), r"one block fewer than `diagonal_blocks` \(1\); got 1"),
-        (
-            lambda: Layered([np.ones((2, 3))], []),
-            r"`diagonal_blocks\[0\]` must be square; got shape \(2, 3\)",
-        ),
+        (lambda: Layered([np.ones((2, 3))], []), r"`diagonal_blocks\[0\]` must be square; .* \(2, 3\)"),
         (
             lambda: Layered([np.eye(2), np.eye(3)], [np.zeros((2, 3))]),
             r"`lower_blocks\[0\]` must have shape \(3, 2\) \(layer 1 by layer 0\); got \(2, 3\)",

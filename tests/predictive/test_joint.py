@@ -16,22 +16,18 @@ R = np.array([[[1.0, RHO], [RHO, 1.0]]])
 
 
 def law(*heaviness):
-    marginals = [
-        StudentPredictive(MEAN[:, j], WIDTH[:, j], h)
-        if h
-        else GaussianMixture(MEAN[:, j][None], WIDTH[:, j][None] ** 2)
-        for j, h in enumerate(heaviness)
-    ]
-    return module.CopulaPredictive(marginals, R)
+    def marginal(m, w, h):
+        return StudentPredictive(m, w, h) if h else GaussianMixture(m[None], w[None] ** 2)
+
+    return module.CopulaPredictive([*map(marginal, MEAN.T, WIDTH.T, heaviness)], R)
 
 
 def ensemble(scale=(1.0, 1.0)):
     """Draw five members, three rows, two outputs."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((5, 3, 2, 4))
-    return module.MultivariateGaussianMixture(
-        rng.standard_normal((5, 3, 2)), A @ np.swapaxes(A, 2, 3), loc=[1.0, 2.0], scale=scale
-    )
+    mean, cov = rng.standard_normal((5, 3, 2)), A @ np.swapaxes(A, 2, 3)
+    return module.MultivariateGaussianMixture(mean, cov, loc=[1.0, 2.0], scale=scale)
 
 
 def test_gaussian_marginals_make_a_gaussian():
@@ -62,9 +58,8 @@ def test_covariances_against_another_quadrature(nu, tolerance):
     z = np.linspace(-9, 9, 1201)
     q = np.where(z < 0, stats.t.ppf(stats.norm.cdf(z), nu), stats.t.isf(stats.norm.sf(z), nu))
     pairs = np.stack(np.meshgrid(z, z), axis=-1)
-    want = (stats.multivariate_normal(np.zeros(2), R[0]).pdf(pairs) * np.outer(q, q)).sum() * (
-        z[1] - z[0]
-    ) ** 2
+    density = stats.multivariate_normal(np.zeros(2), R[0]).pdf(pairs)
+    want = (density * np.outer(q, q)).sum() * (z[1] - z[0]) ** 2
     cov = law(1 / nu, 1 / nu).cov()[0]
     deviations = WIDTH[0] * np.sqrt(nu / (nu - 2))
     assert_allclose(np.sqrt(np.diag(cov)), deviations, rtol=1e-9)

@@ -18,9 +18,8 @@ MEAN, STD = np.array([0.5, -1.0, 0.0, 3.0]), np.array([0.3, 0.2, 1.0, 0.5])
 def gaussian():
     """Return the marginal, and the same mixtures of Gaussians row by row."""
     inner = GaussianMixture(MEAN[None], STD[None] ** 2, loc=2.0, scale=3.0)
-    rows = [
-        GaussianMixture(MEAN[a:b, None], STD[a:b, None] ** 2, loc=2.0, scale=3.0) for a, b in ((0, 1), (1, 4))
-    ]
+    parts = slice(0, 1), slice(1, 4)
+    rows = [GaussianMixture(MEAN[k, None], STD[k, None] ** 2, loc=2.0, scale=3.0) for k in parts]
     return Marginal(inner, STARTS), rows
 
 

@@ -104,14 +104,13 @@ def test_a_rule_is_chosen_only_if_neighbors_help(rng):
     found = Candidates(distance, np.tile(np.arange(8), (N, 1)), 3.0)
     for signal, noise, helps in ((1, 0.1, True), (0, 1.0, False)):
         centre = signal * y[:, None] + noise * rng.normal(size=(N, 8))
-        rule = choose(
-            found, lambda b, h, c=centre: crps_losses(law, y, c, np.array(h)), KINDS, ones, None, None
-        )
+
+        def losses(b, h, c=centre):
+            return crps_losses(law, y, c, np.array(h))
+
+        rule = choose(found, losses, KINDS, ones, None, None)
         assert (rule is not None) == helps
-        given = choose(
-            found, lambda b, h, c=centre: crps_losses(law, y, c, np.array(h)), KINDS, ones, None, 5
-        )
-        assert given.count == 5
+        assert choose(found, losses, KINDS, ones, None, 5).count == 5
         if helps:
             weight = rule.weights(3.0 * distance[:, : rule.count]).sum(1)
             assert weight.mean() > 0.5

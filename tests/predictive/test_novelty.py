@@ -77,9 +77,8 @@ def test_a_gap_between_the_rows_widens():
 
 def test_gaps_are_wider_than_usual():
     Z = np.array([[0, 0], [1, 5], [2, 5], [7, 0], [8, 0], [9, 5.0]])
-    assert_allclose(
-        gaps_of(Z)[[1, 4], 1:], [[3, 6], [0, 5]], atol=1e-4
-    )  # both columns; the others are outside
+    # both columns; the others are outside
+    assert_allclose(gaps_of(Z)[[1, 4], 1:], [[3, 6], [0, 5]], atol=1e-4)
     assert gaps_of(Z)[:, 0].tolist() == [0, 0, 0, 1, 1, 1]
 
 
@@ -103,9 +102,8 @@ def test_added_variance_is_that_of_the_pooled_width():
     assert_allclose(f**2 * module.added_variance(around, Z, 1, pools), around.variance(Z))
     assert_allclose(module.added_variance(around, Z, 1, ()), 0)  # the plain mixture of members
     log = (Calibration("scales", (f, 2.0, 0.0, 1.0)),)
-    assert_allclose(
-        f**2 * module.added_variance(around, Z, 1, log), around.variance(Z) / (1 + around.variance(Z))
-    )
+    variance = around.variance(Z)
+    assert_allclose(f**2 * module.added_variance(around, Z, 1, log), variance / (1 + variance))
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,8 @@ def test_a_given_support_contains_the_targets():
     assert plan_support(Support(0, 9, 0.5), np.array([0.0, 2.5, 9.0])).base == (0, 9, 0.5)
     assert plan_support(None, LATENT) is NO_PLAN
     for y in (-0.5, 9.5, 0.25):
-        with pytest.raises(
-            ValueError, match=rf"`support` is \(0, 9, 0.5\), which does not contain the target {y:g}\."
-        ):
+        message = rf"`support` is \(0, 9, 0.5\), which does not contain the target {y:g}\."
+        with pytest.raises(ValueError, match=message):
             plan_support(Support(0, 9, 0.5), np.array([1.0, y]))
 
 

@@ -39,9 +39,8 @@ class Page:
         launcher = f"import os; os.dup2({to_read}, 3); os.dup2({to_write}, 4)"
         launcher += "; import sys; os.execv(sys.argv[1], sys.argv[1:])"
         command = [sys.executable, "-IS", "-c", launcher, found(), *flags]
-        self._process = subprocess.Popen(
-            command, pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._process = subprocess.Popen(command, pass_fds=(to_read, to_write), **quiet)
         os.close(to_read)
         os.close(to_write)
         self._session = None

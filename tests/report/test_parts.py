@@ -115,10 +115,10 @@ def test_drift_warnings_name_shifted_columns_and_count_extreme_rows():
     X[:, 2] -= 0.07  # a third of a standard deviation is too small to report
     assert module.drift_warnings(model, X, NAMES) == []
     X[:8, 1] = 1e3
-    assert module.drift_warnings(model, X, NAMES) == [
+    message = (
         "8 of 400 rows have a value more than ten standard deviations from the mean of the training rows; "
-        + module.REMEDY
-    ]
+    )
+    assert module.drift_warnings(model, X, NAMES) == [message + module.REMEDY]
     assert module.drift_warnings(model, X, ["a", "b = rare word", "c"]) == []
 
 
@@ -127,9 +127,8 @@ def test_scores_are_shown_with_their_digits_and_classes():
     assert module.title("average_precision", "fraud") == "average precision of class fraud"
     text = module.figures_table({"model": {"rmse": 1.5, "r2": 0.6464}})
     assert text.endswith("(lower is better: RMSE; higher is better: R²)")
-    lines = module.figures_table(
-        {"model": dict.fromkeys(module.MEASURES, 0.5)}, "fraud"
-    ).splitlines()  # too wide for lines
+    wide = {"model": dict.fromkeys(module.MEASURES, 0.5)}  # too wide for lines
+    lines = module.figures_table(wide, "fraud").splitlines()
     assert (lines[0].split(), lines[1].split()[0]) == (["this", "model"], "RMSE")
 
 
@@ -147,9 +146,8 @@ def test_groups_are_labels_parts_of_numbers_and_others(rng):
     log_p = np.log(np.column_stack([size, 1 - size]))
     ((name, rows, right, mean),) = module.by_group(log_p, inside, np.ones(100))["group"]
     assert (name, rows) == ("1.0", 100)
-    assert (right, mean) == pytest.approx(
-        (np.mean((size < 0.5) == inside), np.maximum(size, 1 - size).mean())
-    )
+    want = np.mean((size < 0.5) == inside), np.maximum(size, 1 - size).mean()
+    assert (right, mean) == pytest.approx(want)
 
 
 def test_the_positive_class_is_the_rarer_one_or_given(rng):

@@ -38,9 +38,8 @@ def test_half_line_is_a_box():
     mu, tol = np.linspace(-20, 20, 41), VALUE
     for function in (special.truncated_mean, special.truncated_var, special.truncated_log_z):
         assert_allclose(value(function, mu, 1.7, 0.0, INF), function(mu, 1.7), rtol=4 * tol, atol=tol)
-    third, fourth = jax.jit(special.box_kernels.high_cumulants)(
-        mu, np.ones(41), np.zeros(41), np.full(41, INF)
-    )
+    limits = np.zeros(41), np.full(41, INF)
+    third, fourth = jax.jit(special.box_kernels.high_cumulants)(mu, np.ones(41), *limits)
     assert_allclose(third, special.kernels.third(mu), rtol=1e-12)
     assert_allclose(fourth, special.kernels.fourth(mu), rtol=1e-9, atol=1e-14)
 

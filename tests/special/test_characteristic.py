@@ -23,9 +23,8 @@ def log_erfcx(x: mp.mpc) -> mp.mpc:
     if abs(x) < 12:
         with mp.workdps(40 + int(abs(x) ** 2)):
             return mp.log(mp.exp(x * x) * mp.erfc(x))
-    return mp.log(
-        sum((-1) ** k * mp.fac2(2 * k - 1) / (2 * x * x) ** k for k in range(60)) / x / mp.sqrt(mp.pi)
-    )
+    series = sum((-1) ** k * mp.fac2(2 * k - 1) / (2 * x * x) ** k for k in range(60))
+    return mp.log(series / x / mp.sqrt(mp.pi))
 
 
 def reference(alpha: float, tau: float) -> tuple[complex, complex, complex]:

@@ -8,10 +8,8 @@ from numpy.testing import assert_allclose
 from tggm.special import quantile
 
 mp.mp.dps = 40
-survival_quantile, truncated_excess = (
-    jax.jit(quantile.survival_quantile),
-    jax.jit(lambda alpha, u: quantile.truncated_excess(alpha, jnp.log(u))),
-)
+survival_quantile = jax.jit(quantile.survival_quantile)
+truncated_excess = jax.jit(lambda alpha, u: quantile.truncated_excess(alpha, jnp.log(u)))
 
 
 def log_survival(x):

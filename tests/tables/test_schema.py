@@ -7,19 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.tables.test_columns import table
 from tggm import files
 from tggm.storage import encode
-from tggm.tables import FitRecord, Table, TableError, TableTransformer, Target, choose_target
+from tggm.tables import FitRecord, TableError, TableTransformer, Target, choose_target
 from tggm.tables.baselines import fit_baselines
 from tggm.tables.schema import preparation_from_json, preparation_to_json
 
 Y = Target("y", "regression")
-
-
-def table(**columns):
-    """Make a table; lists are words, arrays are numbers."""
-    given = {n: np.array(c, dtype=object) if isinstance(c, list) else c for n, c in columns.items()}
-    return Table("t.csv", given)
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,8 @@ def test_durations_of_python_are_seconds_and_complex_numbers_are_rejected():
     hours = [dt.timedelta(hours=k) if k % 4 else None for k in range(ROWS)]
     table = as_table(pd.DataFrame({"span": pd.Series(hours, dtype=object)}))
     np.testing.assert_array_equal(table.numbers("span")[:6], [np.nan, 3600, 7200, 10800, np.nan, 18000])
-    with pytest.raises(
-        TypeError, match=r"has a complex in column 'z'; every argument must be .* real number"
-    ):
+    message = r"has a complex in column 'z'; every argument must be .* real number"
+    with pytest.raises(TypeError, match=message):
         as_table(pd.DataFrame({"z": [1 + 2j, 3.0]}))
 
 

@@ -29,10 +29,8 @@ def test_muon_orthogonalises_hidden_weights_and_is_adam_for_the_rest(rng):
     layout = Layout.of(tree, axes=1)
     vector = jnp.asarray(layout.join_members(tree)[0], jnp.float32)
     kept = (jnp.zeros_like(vector),) * 2
-    got, usual = (
-        layout.split(OPTIMISERS[name][1](vector, kept, jnp.float32(1), layout)[0])
-        for name in ("muon", "adam")
-    )
+    steps = (OPTIMISERS[name][1](vector, kept, jnp.float32(1), layout)[0] for name in ("muon", "adam"))
+    got, usual = map(layout.split, steps)
     np.testing.assert_array_equal(got["hidden"]["b0"], usual["hidden"]["b0"])
     np.testing.assert_array_equal(got["likelihood"]["W1"], usual["likelihood"]["W1"])
     step = got["hidden"]["W0"]

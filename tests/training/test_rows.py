@@ -63,10 +63,8 @@ def test_a_membership_pads_and_returns_its_rows(rng):
 def test_shuffled_is_a_new_permutation_each_epoch(monkeypatch, packed):
     monkeypatch.setattr("tggm.training.loop.PACKED", packed)
     rows = jnp.arange(100, 164, dtype=jnp.int32)
-    orders = [
-        np.asarray(order(rows, jnp.int32(50), jnp.uint32(s), jnp.int32(e)))
-        for s, e in [(0, 0), (0, 1), (1, 0), (0, 0)]
-    ]
+    epochs = [(0, 0), (0, 1), (1, 0), (0, 0)]
+    orders = [np.asarray(order(rows, jnp.int32(50), jnp.uint32(s), jnp.int32(e))) for s, e in epochs]
     for found in orders:
         assert_array_equal(np.sort(found[:50]), np.arange(100, 150))
         assert_array_equal(np.sort(found[50:]), np.arange(150, 164))
@@ -97,9 +95,8 @@ def halves(data):
     rows = np.arange(HALF, dtype=np.int32)
     members = membership([(rows, rows[:0])])
     parts = [{name: a[k : k + HALF] for name, a in data.items()} for k in (0, HALF)]
-    each = [
-        RowBlock(members, part, np.ones(HALF), share) for part, share in zip(parts, (0.75, 0.25), strict=True)
-    ]
+    shared = zip(parts, (0.75, 0.25), strict=True)
+    each = [RowBlock(members, part, np.ones(HALF), share) for part, share in shared]
     return Blocks(lambda _: iter(each), 2, ROWS, 16)
 
 
@@ -140,9 +137,6 @@ def test_training_resumes_in_the_middle_of_a_pass(data, tmp_path, monkeypatch):
 
     with pytest.raises(OSError, match="the disk is gone"):
         fit(data, blocks=replace(blocks, each=failing), **options)
-    rest, whole = (
-        fit(data, blocks=blocks, **options),
-        fit(data, blocks=blocks, **options | {"checkpoint": None}),
-    )
+    rest, whole = (fit(data, blocks=blocks, **options | more) for more in ({}, {"checkpoint": None}))
     assert_array_equal(as_vector(rest.params), as_vector(whole.params))
     assert_array_equal(rest.train, whole.train)
