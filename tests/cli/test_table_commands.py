@@ -305,7 +305,7 @@ def test_precision_is_that_of_the_rarer_class_or_of_a_given_one(folder, capsys):
     assert f"the lowest cost on these rows, {cost:.4g} per row" in text
     assert "a miss of class cheap costs 20" in text
     text = answer(capsys, "explain", *files, "--row", "1", "--quiet")
-    assert f"predicted for the probability that 'kind' is {model.predict(table)[0]}" in text
+    assert f"the prediction of the probability that 'kind' is {model.predict(table)[0]}" in text
 
 
 def test_coverage_is_shown_by_width_and_by_group(folder, capsys):

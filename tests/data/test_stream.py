@@ -99,11 +99,7 @@ def test_columns_of_any_size_are_measured_as_in_memory(factor):
 @pytest.mark.parametrize(
     ("settings", "factors", "message"),
     [
-        (
-            {"standardize": False},
-            (1e30, 1),
-            "`X` has a value of size .* in column .; .* Use standardize=True, or divide",
-        ),
+        ({"standardize": False}, (1e30, 1), "`X` has a value of size .* in column .; .*Use standardize=True"),
         ({"standardize": False}, (1, 1e30), "`y` has a value of size .* in column 0; .* standardize=True"),
         ({}, (1, 1e200), "`y` has a standard deviation of .*, whose square overflows; divide it"),
         ({}, (1e307, 1), "`X` must be finite numbers between ±1e[+]307"),
