@@ -116,7 +116,7 @@ def _read(hint: Any, what: str, value: Any) -> Any:
         if not isinstance(value, dict):
             raise ValueError(f"{what} must be an object")
         return {_read(str, what, key): _read(parts[1], key, item) for key, item in value.items()}
-    if kind is np.ndarray:
+    if kind is get_origin(NDArray[Any]):  # an alias of its own since NumPy 2.5
         numbers = np.asarray(_read(tuple[float, ...], what, np.ravel(value).tolist()))
         return numbers.reshape(np.shape(value))
     if not isinstance(value, list):
