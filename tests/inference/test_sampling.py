@@ -151,8 +151,7 @@ def test_chains_that_disagree_or_do_not_move_have_not_converged():
     assert not gibbs(tg, jax.random.key(0), 20, n_chains=2, burn_in=0, init=start).converged.any()
     stuck = TruncatedGaussian(Diagonal(np.ones(1)), np.zeros(1), np.full(1, 3.0), np.full(1, 3 + 1e-9))
     result = hmc(stuck, jax.random.key(0), 1000)  # too many reflections
-    assert not result.converged
-    assert not np.isfinite(result.mean_error).any()
+    assert not (result.converged | np.isfinite(result.mean_error)).any()
 
 
 @pytest.mark.parametrize(
