@@ -68,7 +68,7 @@ bench: venv-dev
 
 # Lowest and newest dependencies on Python 3.11 to 3.13; needs uv and several gigabytes of disk.
 test-matrix:
-	$(PYTHON) -m tools.test_matrix
+	$(PYTHON) tools/test_matrix.py
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -844,6 +844,16 @@ def targets() -> str:
     return markdown([*heads, "in 50 / 80 / 90 % intervals", "PIT", "PIT, smooth"], lines)
 
 
+def matrix() -> str:
+    """Show the results of tests by version of Python and dependencies."""
+    packages = ("jax", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow")
+    runs = rows("benchmarks/test_matrix")
+    lines = [[run["python"], *(run.get(name, "") for name in packages), run["result"]] for run in runs]
+    shown = markdown(["Python", *packages, "result"], lines)
+    tests = ", ".join(f"`{each}`" for each in record("benchmarks/test_matrix")["settings"]["tests"])
+    return f"Tests: {tests or 'all'}.\n\n{shown}"
+
+
 def mutations() -> str:
     """Show each changed text of the package, and whether a test found it."""
     lines = []
@@ -855,7 +865,7 @@ def mutations() -> str:
 
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"comparison": brief},
-    "CONTRIBUTING.md": {"mutations": mutations},
+    "CONTRIBUTING.md": {"mutations": mutations, "matrix": matrix},
     "SECURITY.md": {
         "interrupts": lambda: table(
             rows("benchmarks/interrupts"),

@@ -1,15 +1,18 @@
 """Run tests with the lowest and the newest dependencies on several versions of Python.
 
-    python -m tools.test_matrix [--pythons 3.11,3.12,3.13] [--resolutions lowest-direct,highest]
-        [--folder FOLDER] [--output FILE] [TESTS ...]
+    python tools/test_matrix.py [--pythons 3.11,3.12,3.13] [--resolutions lowest-direct,highest]
+        [--folder FOLDER] [--out FILE] [TESTS ...]
 
 Needs uv (`pip install uv`), which creates an environment for each pair. A version of Python that cannot be
-found is reported as missing and is no failure. TESTS are arguments of pytest, by default all tests.
+found is reported as missing and is no failure. TESTS are arguments of pytest, by default all tests. Results
+go to benchmarks/results/test_matrix.json.
 """
 
 import argparse
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -17,13 +20,14 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "test_matrix.json"
 SHOWN = ("jax", "numpy", "scipy", "scikit-learn", "safetensors", "narwhals", "pandas", "pyarrow", "starlette")
 
 
 def run(python: str, resolution: str, tests: list[str], folder: Path) -> dict[str, object]:
     """Create the environment of a pair, run the tests, and return what happened."""
     place = folder / f"{Path(python).name}-{resolution}"
-    found = {"python": python, "resolution": resolution}
+    found = {"python": re.sub(r".*python(?=\d)", "", python), "resolution": resolution}
     environment = os.environ | {"VIRTUAL_ENV": str(place)}
     for name in ("PYTHONPATH", "PYTHONHOME"):
         environment.pop(name, None)
@@ -41,7 +45,8 @@ def run(python: str, resolution: str, tests: list[str], folder: Path) -> dict[st
     done = call(str(place / "bin" / "python"), "-m", "pytest", "-n", "2", "--dist", "loadfile", *tests)
     lines = done.stdout.strip().splitlines() or [done.stderr.strip()[-500:]]
     failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-    return found | {"versions": versions, "result": lines[-1], "failed": failed, "code": done.returncode}
+    result = re.sub(" in .*", "", lines[-1])
+    return found | versions | {"result": result, "failures": failed, "code": done.returncode}
 
 
 def main() -> int:
@@ -51,7 +56,7 @@ def main() -> int:
     parser.add_argument("--pythons", default="3.11,3.12,3.13", help="versions or paths")
     parser.add_argument("--resolutions", default="lowest-direct,highest")
     parser.add_argument("--folder", type=Path, help="for the environments; a temporary one by default")
-    parser.add_argument("--output", type=Path, help="JSON file for the results")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("tests", nargs="*")
     options = parser.parse_args()
     if shutil.which("uv") is None:
@@ -62,8 +67,10 @@ def main() -> int:
             for resolution in options.resolutions.split(","):
                 results.append(run(python, resolution, options.tests, options.folder or Path(temporary)))
                 print(json.dumps(results[-1], indent=1), flush=True)
-    if options.output is not None:
-        options.output.write_text(json.dumps({"tests": options.tests, "results": results}, indent=1) + "\n")
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude", "*"]
+    made = {"commit": subprocess.check_output(git, text=True).strip(), "machine": platform.platform()}
+    record = {"command": "make test-matrix", "settings": {"tests": options.tests}}
+    options.out.write_text(json.dumps(record | {"runs": [run | made for run in results]}, indent=1) + "\n")
     return 1 if any(result.get("code", "installed" in str(result["result"])) for result in results) else 0
 
 
