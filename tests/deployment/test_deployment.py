@@ -193,7 +193,7 @@ def test_graphs_encode_every_kind_of_column():
     columns = (
         Number("size", 0.5, True, encoding=target),
         Number("dose", 0.4, True, marks=("<", "n.d.")),
-        Category("kind", ("a", "b"), True, True),
+        Category("kind", ("a", "b"), ("c",), True),
         Ordinal("grade", ("low", "mid", "top"), 1.0, True),
         DateColumn("day", 18262.0, 1.2, ("year", "week"), True, True),
         Statistic("town", ("y",), ("rome", "york"), (5, 3, 2, 1), ((0.5,), (2.0,), (1.0,), (-1.0,))),

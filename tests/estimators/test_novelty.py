@@ -116,6 +116,17 @@ def test_new_words_and_absent_columns_are_marginalised():
     assert len(caught) == 1
 
 
+def test_new_words_are_not_counted_as_the_rare_words_of_training():
+    X, y, new = stores()
+    known = X["store"].isin([f"s{k}" for k in range(40)]).to_numpy()
+    X.loc[X.index[known][:2], "store"] = ["odd", "rare"]
+    model = TGGMRegressor(**SETTINGS | {"max_epochs": 40}).fit(X[known], y[known])
+    assert model.fitted_.columns.encoder.columns_[0].rare == ("odd", "rare")
+    with pytest.warns(TableWarning, match="unknown categories"):
+        std = model.predict(X[new], return_std=True)[1]
+    assert std.mean() > 2 * model.predict(X[known], return_std=True)[1].mean()
+
+
 @pytest.mark.filterwarnings("ignore:`X` has gaps")
 def test_first_gaps_are_marginalised():
     rng = np.random.default_rng(0)

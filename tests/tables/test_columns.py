@@ -110,11 +110,13 @@ def test_indicators_equal_those_of_pandas(rng):
 
 def test_rare_unknown_and_missing_categories():
     how = fit(table(c=["a"] * 10 + ["b"] * 5 + ["rare", "odd", None, None]))
-    assert how.columns_ == (Category("c", ("a", "b"), other=True, missing=True),)
-    got, notes = encode(how, table(c=["a", "new", None, "b"]))
-    np.testing.assert_array_equal(got, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 1, 0, 0]])
-    assert "1 row with rare or unknown categories ('new'), counted as 'other'" in notes[0].text
-    assert "counted as 'missing'" in notes[1].text
+    assert how.columns_ == (Category("c", ("a", "b"), rare=("odd", "rare"), missing=True),)
+    got, notes = encode(how, table(c=["a", "odd", None, "b", "new"]))
+    np.testing.assert_array_equal(got[:4], [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 1, 0, 0]])
+    assert "1 row with rare or unknown categories ('odd'), counted as 'other'" in notes[0].text
+    assert "1 row with rare or unknown categories ('new'), treated as unknown" in notes[1].text
+    assert notes[1].unknown.tolist() == [False] * 4 + [True]
+    assert "counted as 'missing'" in notes[2].text
     got, notes = encode(fit(table(c=["a", "b"] * 5)), table(c=["b", "new", None]))
     np.testing.assert_array_equal(got, [[0, 1], [0, 0], [0, 0]])
     assert "treated as unknown" in notes[0].text
@@ -128,14 +130,14 @@ def test_a_category_needs_three_rows_and_half_a_percent(rows, least):
     column += ["b", "c"] * ((rows - len(column)) // 2)
     column += ["b"] * (rows - len(column))
     how = fit(table(c=column))
-    assert how.columns_ == (Category("c", ("b", "c", "enough"), other=True, missing=False),)
+    assert how.columns_ == (Category("c", ("b", "c", "enough"), rare=("rare",), missing=False),)
     np.testing.assert_array_equal(how.transform(table(c=column)).sum(0)[2:], [least, least - 1])
 
 
 def test_at_most_fifty_categories_get_an_indicator():
     column = [f"w{k:02d}" for k in range(51) for _ in range(3 + (k != 7))]
     (found,) = fit(table(c=column)).columns_
-    assert found == Category("c", tuple(f"w{k:02d}" for k in range(51) if k != 7), other=True, missing=False)
+    assert found == Category("c", tuple(f"w{k:02d}" for k in range(51) if k != 7), ("w07",), missing=False)
 
 
 def test_numbers_and_words_are_read_as_in_the_training_rows():

@@ -260,9 +260,9 @@ def encode_column(column: Column, xp: Any, given: Array, mark: Array | None = No
     match column:
         case Number():
             return _number(column, xp, given, mark)
-        case Category(levels=levels, other=other):
+        case Category(levels=levels, rare=rare):
             n = len(levels)
-            code = _code(xp, given, levels, other=n if other else -2, gap=n + other)
+            code = _code(xp, given, levels, other=n if rare else -2, gap=n + bool(rare))
             return [_indicator(xp, code == np.arange(len(column.categories)))]
         case Statistic(levels=levels):
             code = _code(xp, given, levels, other=len(levels), gap=len(levels) + 1)
@@ -276,9 +276,7 @@ def encode_column(column: Column, xp: Any, given: Array, mark: Array | None = No
             parts = [xp.where(missing, column.fill, (given - column.origin) / YEAR)]
             for part in column.parts:
                 turns = given / LENGTH[part]
-                waves = (
-                    cos_turns(xp, turns - late, COSINE_TERMS["float64"]) for late in (0.25, 0.0)
-                )  # sine, cosine
+                waves = (cos_turns(xp, turns - late, COSINE_TERMS["float64"]) for late in (0.25, 0.0))
                 parts += [xp.where(missing, 0.0, wave) for wave in waves]
         case _:
             raise ValueError(f"column {column.name!r} is {column.description}, which cannot be exported.")

@@ -54,8 +54,6 @@ class Column(ABC):
         """
 
 
-# ---- numbers ---------------------------------------------------------------------------------------------
-
 MOST_MARKS = 10
 LEAST_MARKED = 3  # rows that a mark must have
 
@@ -151,8 +149,6 @@ def marks_of(table: Table, name: str) -> tuple[tuple[str, ...], dict[str, int]]:
     return tuple(sorted(frequent)), {word: row for word, row in odd.items() if mark[word] not in frequent}
 
 
-# ---- words -----------------------------------------------------------------------------------------------
-
 OTHER, MISSING = "(other)", "(missing)"
 MOST_WORDS = 20_000  # in a model file
 MOST_ROWS = 2**53  # of a word: exact in double precision
@@ -168,20 +164,26 @@ class _Words(Column):
         if not self.levels or len(set(self.levels)) < len(self.levels):
             raise ValueError("the levels of a category must be distinct words")
 
-    def _codes(self, table: Table, notes: list[Note], rare: bool, gaps: bool) -> Ints:
+    def _codes(self, table: Table, notes: list[Note], rare: bool | tuple[str, ...], gaps: bool) -> Ints:
         """Return the codes of `code_words`, and note words and gaps that the training rows did not have.
 
-        `rare`: unknown words are encoded like rare words of training; `gaps`: the training rows had gaps.
+        `rare` has the rare words of training, whose encoding other words do not have, or says whether all
+        words that are no level have it; `gaps`: the training rows had gaps.
         """
-        code = code_words(table, self.name, self.levels)
-        unknown, known = code == len(self.levels), code < len(self.levels)
-        if unknown.any():
-            shown = _shown(dict.fromkeys(table.words(self.name)[unknown].tolist()))
-            taken = "counted as 'other'" if rare else "treated as unknown"
-            text = f"{self.name}: {_count(unknown)} with rare or unknown categories ({shown}), {taken}"
-            doubtful = bool(unknown.sum() >= MANY_ROWS and not known.any())
+        code, words = code_words(table, self.name, self.levels), table.words(self.name)
+        odd, known = code == len(self.levels), code < len(self.levels)
+        kept = frozenset(() if isinstance(rare, bool) else rare)
+        seen = np.array([rare is True or word in kept for word in words.tolist()], np.bool_)
+        unseen = odd & ~seen
+        parts = (odd & seen, "counted as 'other'", None), (unseen, "treated as unknown", unseen)
+        for some, taken, unknown in parts:
+            if not some.any():
+                continue
+            shown = _shown(dict.fromkeys(words[some].tolist()))
+            text = f"{self.name}: {_count(some)} with rare or unknown categories ({shown}), {taken}"
+            doubtful = bool(some.sum() >= MANY_ROWS and not known.any())
             more = f"; no row has a known one ({_shown(self.levels)})" if doubtful else ""
-            notes.append(Note(text + more, doubtful, None if rare else unknown))
+            notes.append(Note(text + more, doubtful, unknown))
         if not gaps and (lost := code == len(self.levels) + 1).any():
             notes.append(Note(f"{self.name}: {_count(lost)} without a value, {_NO_GAPS}", False, lost))
         return code
@@ -193,12 +195,12 @@ class Category(_Words):
 
     name: str
     levels: tuple[str, ...]
-    other: bool
+    rare: tuple[str, ...]  # words of the training rows without an indicator of their own
     missing: bool
 
     @property
     def categories(self) -> tuple[str, ...]:
-        return (*self.levels, *[OTHER] * self.other, *[MISSING] * self.missing)
+        return (*self.levels, *[OTHER] * bool(self.rare), *[MISSING] * self.missing)
 
     @property
     def features(self) -> list[str]:
@@ -206,13 +208,17 @@ class Category(_Words):
 
     @property
     def description(self) -> str:
-        return f"one of {', '.join([*self.levels, *['other'] * self.other, *['missing'] * self.missing])}"
+        return (
+            f"one of {', '.join([*self.levels, *['other'] * bool(self.rare), *['missing'] * self.missing])}"
+        )
 
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
-        code, size = self._codes(table, notes, self.other, self.missing), len(self.levels)
+        code, size = self._codes(table, notes, self.rare, self.missing), len(self.levels)
         if self.missing and (gaps := code == size + 1).any():
             notes.append(Note(f"{self.name}: {_count(gaps)} without a value, counted as 'missing'", False))
-        indicators = np.eye(size + 2)[:, [*range(size), *[size] * self.other, *[size + 1] * self.missing]]
+        indicators = np.eye(size + 2)[
+            :, [*range(size), *[size] * bool(self.rare), *[size + 1] * self.missing]
+        ]
         return indicators[code]
 
 
@@ -317,8 +323,6 @@ def code_words(table: Table, name: str, levels: tuple[str, ...]) -> Ints:
     index[None] = len(levels) + 1
     return np.array([index.get(word, len(levels)) for word in table.words(name).tolist()], dtype=np.int64)
 
-
-# ---- dates -----------------------------------------------------------------------------------------------
 
 YEAR = 365.2425  # days
 MOST_DAYS = 1e8  # from 1970: microseconds since then are 64-bit integers

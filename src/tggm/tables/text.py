@@ -44,8 +44,6 @@ def format_number(number: float) -> str:
     return str(int(number)) if number == int(number) and abs(number) < LONGEST else repr(number)
 
 
-# ---- numbers ---------------------------------------------------------------------------------------------
-
 _GROUP = r"['’\u00a0\u202f]"  # between thousands, besides comma and point
 _PARTS = re.compile(
     rf"(?P<before>[^\d+\-.,<>≤≥]*)(?P<digits>[+-]?[.,]?\d(?:[\d.,]|{_GROUP})*(?:[eE][+-]?\d+)?)(?P<after>[^\d]*)"
@@ -129,8 +127,6 @@ def limit(word: str, spelling: Spelling) -> tuple[str, float | None]:
     value = None if found is None else spelling.value(found["rest"])
     return (word, None) if found is None or value is None else (found["mark"], value)
 
-
-# ---- dates -----------------------------------------------------------------------------------------------
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAME = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]*\.?"

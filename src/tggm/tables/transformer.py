@@ -32,6 +32,7 @@ from tggm.tables.target_encoding import FOLDS, CodeSums, Outcomes, neighbours_pr
 TASKS = ("auto", "regression", "classification")
 CHOICES = ("ignore", "categorical", "dates")  # arguments that list columns
 MOST_LEVELS = 50  # categories with an indicator each
+MOST_RARE = 1_000  # words without one that are stored
 MOST_OTHER = 0.1  # share of rows with rare categories; above it the column is target-encoded
 LEAST_REPEATS = 20  # rows; fewer may equal the target by chance
 COLLISIONS = 12  # expected among random numbers of the same range, from which distinct ones are identifiers
@@ -324,7 +325,7 @@ def _learn_words(table: Table, name: str, outcome: Outcomes | None) -> Column | 
     if outcome is not None and len(count) > MOST_LEVELS and rare > MOST_OTHER and repeated > 0.5:
         return Statistic.of(table, name, outcome)
     if levels:
-        return Category(name, levels, len(levels) < len(count), missing > 0)
+        return Category(name, levels, tuple(sorted({*count} - {*levels})[:MOST_RARE]), missing > 0)
     if 2 * len(count) <= count.total():
         return "each of its words has too few rows"
     example = next(word for word in words.tolist() if word is not None)
