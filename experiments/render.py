@@ -431,13 +431,15 @@ def gaps() -> str:
     parts = {"": "default", "narrow_": "not widened", "mixture_": "plain mixture"}
     for (name, kind), group in grouped(runs, "shown", "split").items():
         found: dict[str, str] = {}
+        count = len({(run["set"], run["column"]) for run in group})
         for model, some in grouped(group, "model").items():
+            if len(some) < count:  # did not run on all columns
+                continue
             for part, label in parts.items() if model == "default" else [("", labels[model])]:
                 cover = [100 * run[part + "cover90"] for run in some]
                 ll, crps = (np.mean([run[part + figure] for run in some]) for figure in ("ll", "crps"))
                 found[label] = f"{np.mean(cover):.0f} ({min(cover):.0f}), {ll:.2f}, {crps:.3f}"
-        columns = str(len({(run["set"], run["column"]) for run in group}))
-        lines.append({"set": name, "split": kind, "columns": columns, **found})
+        lines.append({"set": name, "split": kind, "columns": str(count), **found})
     shown = {head for line in lines for head in line}
     heads = ["set", "split", "columns", *parts.values(), *list(labels.values())[1:]]
     heads = [head for head in heads if head in shown]
