@@ -26,7 +26,7 @@ from safetensors.numpy import load, save
 SCHEMA = 1
 METADATA, KEY = "__metadata__", "tggm"
 MAX_HEADER = 2**22  # bytes
-MOST_MARKS = 2**17  # values of a header: reading it takes 0.05 s at most
+MOST_MARKS = 2**17  # values of a header, besides one for four bytes of arrays: reading them takes 0.05 s
 MOST_ARRAYS = 3000  # reading more takes longer
 LONG, MOST_ITEMS = 256, 2**21  # items of a list that becomes an array, and of all such lists
 REFERENCE = "@list"  # key of the name of such an array
@@ -50,8 +50,8 @@ def encode(arrays: Mapping[str, np.ndarray], model: Mapping[str, Any]) -> bytes:
     text = _to_json({"schema": SCHEMA, "sha256": digest, "model": packed})
     content: bytes = save(ordered, {KEY: text})
     length = int.from_bytes(content[:8], "little")
-    large = length > MAX_HEADER or _marks(content[8 : 8 + length]) > MOST_MARKS or len(ordered) > MOST_ARRAYS
-    if large:
+    many = _many_values(content[8 : 8 + length], len(content) - length)
+    if length > MAX_HEADER or many or len(ordered) > MOST_ARRAYS:
         limits = f"{MAX_HEADER} bytes, {MOST_MARKS} values or {MOST_ARRAYS} arrays"
         raise ValueError(f"its header exceeds {limits}; drop columns")
     return content
@@ -99,7 +99,8 @@ def _unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 def decode(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the arrays and the model of a file, or raise ModelFileError with the first error found."""
-    digest, text, model = _metadata(content[8 : 8 + _header_length(content)])
+    length = _header_length(content)
+    digest, text, model = _metadata(content[8 : 8 + length], len(content) - length)
     try:
         arrays: dict[str, np.ndarray] = load(content)
     except (SafetensorError, ValueError, TypeError, LookupError) as error:
@@ -117,9 +118,13 @@ def decode(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise ModelFileError("its lists cannot be read") from None
 
 
-def _marks(header: bytes) -> int:
-    """Count the values of a header, containers four times; the time to read it is proportional to that."""
-    return header.count(b",") + 4 * (header.count(b"[") + header.count(b"{"))
+def _many_values(header: bytes, size: int) -> bool:
+    """Return whether a header has too many values for arrays of this size; containers count four times.
+
+    The time to read a header is proportional to them. A column of a table has arrays of 60 bytes or more.
+    """
+    marks = header.count(b",") + 4 * (header.count(b"[") + header.count(b"{"))
+    return marks > MOST_MARKS + size // 4
 
 
 def _header_length(content: bytes) -> int:
@@ -129,9 +134,9 @@ def _header_length(content: bytes) -> int:
     return length
 
 
-def _entries(header: bytes) -> Any:
+def _entries(header: bytes, size: int) -> Any:
     """Return the JSON of a header, which must be short enough to be read at once."""
-    if _marks(header) > MOST_MARKS:
+    if _many_values(header, size):
         raise ModelFileError("it was not written by tggm.save or tggm fit")
     try:
         entries = json.loads(header)
@@ -142,10 +147,10 @@ def _entries(header: bytes) -> Any:
     return entries
 
 
-def _metadata(header: bytes) -> tuple[Any, str, dict[str, Any]]:
+def _metadata(header: bytes, size: int) -> tuple[Any, str, dict[str, Any]]:
     """Return checksum, JSON of the model, and model; the JSON must be as `encode` writes it."""
     try:
-        text = _entries(header)[METADATA][KEY]
+        text = _entries(header, size)[METADATA][KEY]
         found = json.loads(text)
     except ModelFileError:
         raise
@@ -222,11 +227,12 @@ def read_file(path: Path) -> bytes:
     with open(path, "rb") as file:
         start = file.read(8)
         header = file.read(_header_length(start))
-        entries = _entries(header)
+        size = os.fstat(file.fileno()).st_size
+        entries = _entries(header, size - len(header))
         try:
             ends = [int(entries[name]["data_offsets"][1]) for name in entries if name != METADATA]
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
             raise ModelFileError("it was not written by tggm.save or tggm fit, or is damaged") from None
-        if os.fstat(file.fileno()).st_size != 8 + len(header) + max(ends, default=0):
+        if size != 8 + len(header) + max(ends, default=0):
             raise ModelFileError("its length is not what its header says; the file was damaged or edited")
         return start + header + file.read()

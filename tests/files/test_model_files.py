@@ -163,6 +163,8 @@ def test_long_lists_are_arrays_and_are_put_back():
     two = {"list.0": np.ones(3)}, {"state": [{"@list": "list.0"}] * 2}
     for found, description in (two, ({"a": np.full(3, np.nan)}, {"state": {"@list": "a"}})):
         assert_refused(storage.encode(found, description), "lists are missing, too long or not finite")
+    wide = {"state": [{"name": f"x{k}", "fill": 0.5, "marks": [], "encoding": None} for k in range(20_000)]}
+    assert storage.decode(storage.encode({"W0": np.zeros((5, 20_000))}, wide))[1] == wide  # a wide table
     zeros = {"a": np.zeros(2**21 + 1, np.uint8)}
     assert_refused(storage.encode(zeros, {"state": {"@list": "a"}}), "too long")
     assert_refused(
