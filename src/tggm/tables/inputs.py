@@ -123,9 +123,6 @@ def _has_gaps(X: Any) -> bool:
         return not np.isfinite(X.sum()) and bool(np.isnan(X).any())
 
 
-# ---- tables ----------------------------------------------------------------------------------------------
-
-
 def refuse_mask(name: str, values: Any, remedy: str) -> None:
     """Raise for a masked array with hidden values, which NumPy's checks would use as numbers."""
     if np.ma.is_masked(values):

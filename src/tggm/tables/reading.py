@@ -90,9 +90,6 @@ def _decode(content: bytes, name: str, encoding: str | None) -> str:
         raise TableError(f"{name} is not {encoding or 'UTF-8'} text; try --encoding latin-1.") from None
 
 
-# ---- CSV -------------------------------------------------------------------------------------------------
-
-
 def parse_csv(
     text: str, name: str, *, delimiter: str | None = None, decimal: str = ".", missing: Sequence[str] = ()
 ) -> Table:
@@ -189,9 +186,6 @@ def _column(column: Any, gaps: frozenset[str]) -> NDArray[Any]:
                 return values
     coded = column.combine_chunks().dictionary_encode()
     return clean_words(coded.dictionary.to_pylist(), gaps)[coded.indices.to_numpy()]
-
-
-# ---- Excel and Parquet -----------------------------------------------------------------------------------
 
 
 def _parse_excel(content: bytes, name: str, missing: tuple[str, ...], sheet: str | None) -> Table:

@@ -272,9 +272,6 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:_MOST_NAMES])) + more
 
 
-# ---- targets ---------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Target:
     """Name and task of the target, and whether its labels are whole numbers or words."""
