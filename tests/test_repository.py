@@ -50,7 +50,7 @@ def test_the_readme_commands_exist():
     blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
     targets = re.findall(r"^make ([\w-]+)", blocks[0], re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text()
-    assert targets == ["demo"]
+    assert targets == ["demo", "test"]
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 
 

@@ -1,7 +1,7 @@
 """`python -m tggm` is the `tggm` command."""
 
 # `signal` would import `enum` and more before Ctrl-C has a handler
-import _signal as signal  # type: ignore[import-not-found]
+import _signal as signal  # type: ignore[import-not-found]  # has no stubs
 
 
 def main() -> None:

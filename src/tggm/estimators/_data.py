@@ -60,7 +60,7 @@ class Targets(NamedTuple):
 
     def of(self, rows: Any) -> "Targets":
         """Select rows."""
-        return Targets(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
+        return Targets(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]  # of a union
 
     def standardise(self, columns: Standardisation, dtype: Any) -> Any:
         """Return targets for training: numbers, or `Incomplete` if some are missing or limits."""
