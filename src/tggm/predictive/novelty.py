@@ -33,6 +33,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from tggm.arrays import Floats, Ints
 from tggm.formulas import bounded
@@ -87,16 +88,15 @@ class Doubt:
         self._u, self._rows = u, bounded(np, rows)
         K, noise = self._covariance(self._rows), np.exp(2 * u[-1])
         K.flat[:: len(K) + 1] += noise + 1e-6 * np.diagonal(K).mean()
-        self._inverse = np.linalg.inv(K)
-        self.own = 1 / np.diagonal(self._inverse) - noise  # at each row, given the others
+        self._root = lapack.dtrtri(np.linalg.cholesky(K).T)[0]  # R Rᵀ = K⁻¹; inv(K) takes twice as long
+        self.own = 1 / (self._root**2).sum(1) - noise  # at each row, given the others
 
     def variance(self, Z: Floats) -> Floats:
         """Return the variance of noiseless targets at standardised inputs, (N,)."""
         X = bounded(np, Z)
         smooth, linear, _ = np.exp(2 * self._u[X.shape[1] :])
-        k = self._covariance(X)
         prior: Floats = smooth + linear * (X**2).mean(1) + 1
-        return prior - ((k @ self._inverse) * k).sum(1)
+        return prior - ((self._covariance(X) @ self._root) ** 2).sum(1)
 
     def _covariance(self, X: Floats) -> Floats:
         """Return the covariances of noiseless targets with those of the rows, (N, R)."""
