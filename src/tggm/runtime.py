@@ -21,10 +21,12 @@ version, unless JAX already has a folder or the variable TGGM_COMPILATION_CACHE 
 folder). They are executed, so the folder must be writable by its owner only.
 """
 
+import ctypes
 import hashlib
 import os
 import platform
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -147,6 +149,13 @@ def compute_after(tree: T, after: Array) -> T:
         return a + zero.astype(a.dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a
 
     return jax.tree.map(wait, tree)
+
+
+def return_memory() -> None:
+    """Return unused memory to the system; glibc would keep it until the process ends."""
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # other C libraries
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 # ---- stored programs -------------------------------------------------------------------------------------

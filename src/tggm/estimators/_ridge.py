@@ -3,6 +3,7 @@
 Each member's linear part starts at the ridge regression of its training rows.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +38,8 @@ def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     w = weight / weight.sum()
     x0, y0 = w @ X, w @ Y
     root = np.sqrt(w)[:, None]
-    Z, R = (X - x0[None, :]) * root, (Y - y0[None, :]) * root
+    Z, R = X - x0[None, :], (Y - y0[None, :]) * root
+    Z *= root
     if len(Z) >= Z.shape[1]:
         values, V = np.linalg.eigh(Z.T @ Z)
         values = np.maximum(values, 0.0)
@@ -46,6 +48,7 @@ def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
         values, V = lengths**2, Vt.T
     U = Z @ V  # its columns have the squared lengths `values`
     unit = max(values.sum() / Z.shape[1], np.finfo(np.float64).tiny)
+    del Z  # tables may be large
     shrink = 1 / (values[:, None] + unit * PENALTIES[None, :])  # (axes, penalties)
     shrink[values <= 1e-12 * values.max(initial=0.0)] = 0.0
     leverage = np.minimum(w[:, None] + U**2 @ shrink, 1 - 1e-9)
@@ -70,10 +73,15 @@ def start_at_ridge(model: Model, block: RowBlock, noise: bool) -> Model:
     below 0.05: otherwise most of the training would only reduce the noise.
     """
     y = getattr(block.data.y, "value", block.data.y)  # limits count as measurements
-    inputs = model.features.inputs(block.data.X)
-    X, Y, weight = (np.asarray(a, np.float64) for a in (inputs, y, block.weight))
+    data = model.features.inputs(block.data.X), y, block.weight
+
+    @cache
+    def regression(rows: bytes) -> Ridge:  # members of a group have the same rows
+        at = np.frombuffer(rows, np.int32)
+        return ridge(*(np.asarray(a)[at].astype(np.float64) for a in data))
+
     members = zip(np.asarray(block.members.train), np.asarray(block.members.n_train), strict=True)
-    found = [ridge(X[rows[:n]], Y[rows[:n]], weight[rows[:n]]) for rows, n in members]
+    found = [regression(rows[:n].tobytes()) for rows, n in members]
     error = np.stack([np.clip(each.error, LEAST_ERROR, 1.0) for each in found])
     arrays = model.arrays()
     log_noise = arrays[NOISE]

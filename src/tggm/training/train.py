@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from tggm.arrays import Tree
 from tggm.models.network import LogDensity
-from tggm.runtime import blas_lock, factorises, precision
+from tggm.runtime import blas_lock, factorises, precision, return_memory
 from tggm.training import loop
 from tggm.training.checkpoint import Checkpoint, CheckpointFile, identity
 from tggm.training.loop import FAILURES, Hyper, Layout, Objective, Plan, State, Trace, start
@@ -395,8 +395,9 @@ class _Members:
         if not self._ready:
             self._ready, first = True, part(groups[0])
             self._factorises = factorises(self._call(self._chunk.trace, first, shared, counts).jaxpr.jaxpr)
-            if self._pool is not None and not self._factorises:  # compile before the threads start
+            if not self._factorises:  # compile before the threads start
                 self._call(self._chunk, first, shared, (np.int32(0), counts[1]))
+                return_memory()  # of the compiler, as much as that of a fit
         if self._pool is None or self._factorises:
             with blas_lock(self._factorises):
                 whole: tuple[State, Trace] = self._call(self._chunk, (state, *each), shared, counts)
