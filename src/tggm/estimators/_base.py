@@ -286,7 +286,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
 def _warn_about(trained: Trained, n_members: int, learning_rate: float) -> None:
     """Warn about members that failed or undid many steps, and report an interruption."""
-    steps = int(np.max(trained.state.step))
+    steps = int(np.asarray(trained.state.step).max())
     if trained.failed.any():
         warn(
             f"training failed: the objective of {int(trained.failed.sum())} of {n_members} members was not "

@@ -113,13 +113,13 @@ class Evidence:
     def __init__(self, X: Floats, y: Floats, weight: Floats) -> None:
         n, d = X.shape
         self.X, self.y, self.noise = X, y, 1 / weight
-        self.linear, self.work = X @ X.T / d, np.empty((5, n, n))
+        self.linear, self.work = X @ X.T / d, np.empty((4, n, n))
         self.centre = np.append(np.full(d, np.log(_USUAL * np.sqrt(d))), _MEANS)
         self.deviation = np.append(np.ones(d), _DEVIATIONS)
 
     def solve(self, u: Floats) -> tuple[Floats, Floats]:
         """Return α = K⁻¹ y and the lower triangle of K⁻¹; raise LinAlgError if K is singular."""
-        d, (r, slope, k, K, G) = self.X.shape[1], self.work
+        d, (r, slope, K, G) = self.X.shape[1], self.work
         smooth, linear, noise = np.exp(2 * u[d:])
         Z = self.X * (5**0.5 * np.exp(-u[:d]))
         size = (Z**2).sum(1)
@@ -131,11 +131,11 @@ class Evidence:
         np.exp(np.negative(r, out=K), out=K)
         np.add(r, 1, out=slope)
         slope *= K  # (1 + r) exp(−r), in proportion to the derivative by the squared distance
-        np.multiply(r, r, out=k)
-        k *= K
-        k /= 3
-        k += slope  # the Matérn correlation
-        np.multiply(k, smooth, out=K)
+        r *= r
+        r *= K
+        r /= 3
+        r += slope  # the Matérn correlation
+        np.multiply(r, smooth, out=K)
         K += np.multiply(self.linear, linear, out=G)
         K += 1
         K.flat[:: len(K) + 1] += noise * self.noise + _JITTER
@@ -149,12 +149,12 @@ class Evidence:
     def __call__(self, u: Floats) -> tuple[float, Floats]:
         """Return value and gradient."""
         alpha, inverse = self.solve(u)
-        d, (r, slope, k, _, G) = self.X.shape[1], self.work
+        d, (k, slope, K, G) = self.X.shape[1], self.work  # `inverse` is a view of K
         variances = np.exp(2 * u[d:])
         Z = self.X * (5**0.5 * np.exp(-u[:d]))
         np.add(inverse.T, inverse, out=G)
         G.flat[:: len(G) + 1] *= 0.5
-        G -= np.multiply.outer(alpha, alpha, out=r)  # K⁻¹ − α αᵀ
+        G -= np.multiply.outer(alpha, alpha, out=K)  # K⁻¹ − α αᵀ
         slope *= G
         lengths = variances[0] / 3 * (slope.sum(1) @ Z**2 - np.einsum("ij,ij->j", Z, slope @ Z))
         variances *= np.vdot(G, k), np.vdot(G, self.linear), np.diagonal(G) @ self.noise
