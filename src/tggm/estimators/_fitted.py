@@ -162,8 +162,9 @@ def pool_regression(
     targets = None
     if block is not None and settings.calibrate:
         targets = ensemble.measured_targets(block.data.y)[: data.n_kept].T
-    fitted = fitted_of(final.params, data, settings).with_rows(data, targets)
-    with precision(settings.dtype):
+    # the matrices are small: several threads of LAPACK would mostly wait for each other
+    with precision(settings.dtype), blas_lock():
+        fitted = fitted_of(final.params, data, settings).with_rows(data, targets)
         if block is not None:
             members: Any = jax.tree.map(np.asarray, trained.params)
             again = fitted.model if blocks.partial else None
@@ -206,8 +207,7 @@ def _with_process(
     usable = isinstance(data, Data) and data.y.complete and data.holdout.is_random and not data.sparse
     if not usable or len(held) > 1:
         return fitted, held
-    with blas_lock():
-        found = gp.choose_process(block.data.X, held[0], fitted.dtype)
+    found = gp.choose_process(block.data.X, held[0], fitted.dtype)
     return (fitted, held) if found is None else (replace(fitted, process=found[0]), [found[1]])
 
 
