@@ -207,8 +207,7 @@ def explained(inputs: Inputs, row: int | None) -> tuple[Columns, str]:
     if row is not None:
         found["value"] = np.array([table.words(key)[row - 1] for key in names], dtype=object)
     elif name in table.columns and table.known(name).all():
-        y = inputs.stored.target.values(some)
-        worth = inputs.model.permutation_importances(some, y)
+        worth = inputs.model.permutation_importances(some, inputs.stored.target.values(some))
         place = [worth.names.index(key) for key in names]
         found |= {"importance": worth.mean[place], "error": np.nan_to_num(worth.error[place])}
     found = {key: values[np.argsort(-np.abs(sizes), kind="stable")] for key, values in found.items()}

@@ -305,8 +305,7 @@ def train_model(
 
     model = build_estimator(options, target.is_class, n_rows)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(action="always"):
         warnings.showwarning = show
         try:
             more = {} if side is None else {"censored": side}

@@ -35,7 +35,7 @@ from tggm.predictive import member_moments as ensemble
 from tggm.predictive.conformal import class_scores, sorted_scores
 from tggm.predictive.marginal import averages
 from tggm.predictive.numpy_network import Network, Outputs, class_log_probabilities
-from tggm.runtime import GPU_COMPILER_OPTIONS, blas_lock, full_precision, precision
+from tggm.runtime import GPU_COMPILER_OPTIONS, full_precision, precision
 from tggm.training import Trained
 from tggm.training.rows import Blocks, Fold, RowBlock, bucket, held_out_groups, model_inputs
 
@@ -233,9 +233,8 @@ def pool_classes(
     model: Any = jax.tree.map(np.asarray, trained.params)
     with precision(settings.dtype):
         if fitted.network.linear and not data.sparse and blocks.only is not None:
-            with blas_lock(False):
-                random = data.holdout.is_random
-                fitted = replace(fitted, model=blend_with_logistic(model, fitted.model, blocks.only, random))
+            random = data.holdout.is_random
+            fitted = replace(fitted, model=blend_with_logistic(model, fitted.model, blocks.only, random))
         if settings.neighbors != 0 and blocks.kept is not None and not settings.late:
             held = HeldOutRows(blocks.kept)
             if held.groups:

@@ -205,9 +205,7 @@ def _with_process(
 ) -> tuple[Fitted, list[HeldOut]]:
     """Move means and held-out predictions of one measured target towards a Gaussian process."""
     usable = isinstance(data, Data) and data.y.complete and data.holdout.is_random and not data.sparse
-    if not usable or len(held) > 1:
-        return fitted, held
-    found = gp.choose_process(block.data.X, held[0], fitted.dtype)
+    found = gp.choose_process(block.data.X, held[0], fitted.dtype) if usable and len(held) == 1 else None
     return (fitted, held) if found is None else (replace(fitted, process=found[0]), [found[1]])
 
 
@@ -398,7 +396,6 @@ def mean_noise_disagreement(fitted: Fitted, Z: Floats) -> tuple[Floats, Floats, 
 
 def relative_squares(predicted: Floats, Y: Floats) -> Floats:
     """Return squared errors relative to each output's variance, averaged over outputs; 0 if missing."""
-    known = np.where(np.isnan(Y).all(0), 0.0, Y)
-    variance = np.nanvar(known, axis=0, keepdims=True)
+    variance = np.nanvar(np.where(np.isnan(Y).all(0), 0.0, Y), axis=0, keepdims=True)
     parts = (Y - predicted) ** 2 / np.where(variance > 0, variance, 1.0)
     return np.where(np.isnan(parts), 0.0, parts).mean(1)

@@ -73,9 +73,8 @@ def from_state(cls: type[E], arrays: Arrays, meta: Meta, table: Preparation | No
     model = draw(d, n).replaced(found.parameters)
     fitted = Fitted(model, network, columns, found.scales, target, *found[3:])
     history = {name: arrays[f"history.{name}"] for name in (*HISTORY, "epoch")}
-    estimator.history_, estimator.best_epoch_, estimator.undone_ = (
-        history, arrays["best_epoch"], arrays["undone"],
-    )  # fmt: skip
+    estimator.history_ = history
+    estimator.best_epoch_, estimator.undone_ = arrays["best_epoch"], arrays["undone"]
     estimator.n_iter_ = int(history["epoch"][-1]) if len(history["epoch"]) else 0
     estimator.converged_, estimator.interrupted_ = meta["converged"], False
     with np.errstate(all="ignore"):  # a file may hold any numbers

@@ -55,8 +55,7 @@ def ridge(X: Floats, Y: Floats, weight: Floats) -> Ridge:
     moved = U.T @ R
     coefficients, best = [], []
     for j in range(Y.shape[1]):
-        residual = R[:, j : j + 1] - U @ (shrink * moved[:, j : j + 1])
-        left = residual / (1 - leverage)
+        left = (R[:, j : j + 1] - U @ (shrink * moved[:, j : j + 1])) / (1 - leverage)
         k = int(np.argmin((left**2).sum(0)))
         coefficients.append(V @ (shrink[:, k] * moved[:, j]))
         best.append(left[:, k])
@@ -84,12 +83,11 @@ def start_at_ridge(model: Model, block: RowBlock, noise: bool) -> Model:
     found = [regression(rows[:n].tobytes()) for rows, n in members]
     error = np.stack([np.clip(each.error, LEAST_ERROR, 1.0) for each in found])
     arrays = model.arrays()
-    log_noise = arrays[NOISE]
     return model.with_arrays({
         OUTPUT + "W1": arrays[OUTPUT + "W1"] * np.sqrt(error)[:, :, None],
         OUTPUT + "A": np.stack([each.A for each in found]),
         OUTPUT + "b1": np.stack([each.b for each in found]),
-        NOISE: np.where((error < NEARLY_LINEAR) & noise, np.log(error), log_noise),
+        NOISE: np.where((error < NEARLY_LINEAR) & noise, np.log(error), arrays[NOISE]),
     })  # fmt: skip
 
 

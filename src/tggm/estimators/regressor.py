@@ -297,8 +297,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         JointPredictive
             For several: mean, cov, rvs, joint logpdf, and the marginal of each output.
         """
-        Z = self._inputs(X)
-        return compute.distribution(self.fitted_, Z)
+        return compute.distribution(self.fitted_, self._inputs(X))
 
     def predict_interval(
         self, X: ArrayLike, level: float = 0.9, *, guarantee: bool = False

@@ -218,11 +218,9 @@ def _by_blocks(method: str, members: Model, X: NDArray[Any], size: int) -> list[
     if (network := numpy_network(members, X)) is not None:
         if method != "variances":
             return list(network.layer(_outputs(network, X)))
-
-        def moments(outputs: Outputs) -> tuple[NDArray[Any], ...]:
-            return *network.variances(outputs), outputs.last
-
-        mean, var, last = outputs_by_blocks(network, X, moments, variances=True)
+        mean, var, last = outputs_by_blocks(
+            network, X, lambda outputs: (*network.variances(outputs), outputs.last), variances=True
+        )
         global _recent
         _recent = ref(network), X.copy(), Outputs(np, mean, [], last)
         return [mean, var]
@@ -267,8 +265,7 @@ def places(members: Model, X: Any, projection: Floats) -> Floats:
         return np.asarray(member_places(members, some, projection))
 
     with precision(members.likelihood.output.W1.dtype.name):
-        found = np.concatenate(over_blocks(one, count, size))[:count]
-    return found.astype(np.float64)
+        return np.concatenate(over_blocks(one, count, size))[:count].astype(np.float64)
 
 
 def joint_gaussian_mixture(

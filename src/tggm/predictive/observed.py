@@ -134,8 +134,7 @@ class Observed(ScalarPredictive):
             log = log - density * math.log(2 * half)
         elif density:
             log = np.where(low == high, centre, log)
-        inside = (y >= self._a - half) & (y <= self._b + half)
-        return np.where(inside, log, -np.inf)
+        return np.where((y >= self._a - half) & (y <= self._b + half), log, -np.inf)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Floats:
         loc, scale = self._latent.units

@@ -193,5 +193,4 @@ def _class_scores(
 def calibration_error(confidence: Floats, correct: Bools, bins: int = BINS) -> float:
     """Return Σ_b (n_b / N) |accuracy_b − mean probability_b| over bins b of equal width."""
     which = np.minimum((confidence * bins).astype(int), bins - 1)
-    gap = np.bincount(which, correct - confidence, bins)
-    return float(np.abs(gap).sum() / len(confidence))
+    return float(np.abs(np.bincount(which, correct - confidence, bins)).sum() / len(confidence))

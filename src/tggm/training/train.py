@@ -402,9 +402,7 @@ class _Members:
             with blas_lock(self._factorises):
                 whole: tuple[State, Trace] = self._call(self._chunk, (state, *each), shared, counts)
             return whole
-        found = list(
-            self._pool.map(lambda group: self._call(self._chunk, part(group), shared, counts), groups)
-        )
+        found = [*self._pool.map(lambda group: self._call(self._chunk, part(group), shared, counts), groups)]
         return jax.tree.map(lambda *parts: np.concatenate(parts)[:K], *found)
 
     def _call(self, function: Any, part: Any, shared: Any, counts: Any) -> Any:
