@@ -1,9 +1,11 @@
 """Precision of products (read from traced programs), factorisations, stored programs, forked processes."""
 
 import os
+import platform
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,15 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tggm import inference as engines
 from tggm.gaussian import TruncatedGaussian
 from tggm.precision import Dense, Layered, LowRank
-from tggm.runtime import blas_lock, compute_after, factorises, full_precision, prune, use_compilation_cache
+from tggm.runtime import (
+    blas_lock,
+    compute_after,
+    factorises,
+    full_precision,
+    prune,
+    return_memory,
+    use_compilation_cache,
+)
 from tggm.special.probit import expand_probit
 
 M, N, ROWS = 6, 2, 5
@@ -95,6 +105,20 @@ def test_blas_has_one_thread_inside_and_all_of_them_after():
         assert set(threads()) == {2}
         with blas_lock(False):
             assert set(threads()) == {2}
+
+
+def resident_pages():
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has malloc_trim")
+def test_unused_memory_is_returned():
+    start = resident_pages()
+    blocks = [bytearray(2000) for _ in range(50_000)]
+    used = resident_pages() - start
+    del blocks[:-1]  # the last one prevents that the heap shrinks
+    return_memory()
+    assert resident_pages() - start < 0.2 * used
 
 
 def test_factorisations_are_found_at_any_depth():
