@@ -45,7 +45,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     task: ClassVar[str]
     _explainable: ClassVar[tuple[str, ...]]  # what `explain` can explain; the first by default
     fitted_: Fitted
-    table_: TableTransformer | None = None  # encoder of a table; None for arrays without gaps
+    table_: TableTransformer | None = None  # encoder of a table; None for complete arrays
     _held: list[tuple[list[int], Any]] | None = None  # groups of members and the rows that they held out
 
     def __sklearn_tags__(self) -> Any:

@@ -154,7 +154,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     converged_ : bool
         Whether training ended neither by an interruption nor by the failure of a member.
     table_ : TableTransformer or None
-        The encoder of a table; None if `fit` was given numbers without gaps.
+        The encoder of a table; None if `fit` was given complete numbers.
     n_features_in_, feature_names_in_
         As in scikit-learn.
     """
@@ -207,7 +207,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Parameters
         ----------
         X : array_like or data frame, shape (n_rows, n_features), or Stream
-            Numbers, with NaN for gaps, or a table with words, categories, dates and gaps (pandas, Polars, an
+            Numbers, with NaN if missing, or a table with words, categories and dates (pandas, Polars, an
             array of objects), which is encoded by a `TableTransformer`, stored as `table_`. A
             `tggm.data.Stream`, or a memory map above 256 MiB, is never loaded as a whole.
         y : array_like, shape (n_rows,) or (n_rows, n_outputs)

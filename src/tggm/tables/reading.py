@@ -40,8 +40,9 @@ def read_table(
 ) -> Table:  # fmt: skip
     """Read a CSV, Parquet or Excel file, by its content; ``-`` is standard input.
 
-    `missing` are words that mark a gap, besides `GAPS`. For CSV files the delimiter is by default found from
-    the first line (comma, semicolon, tab, bar), and the encoding is UTF-8, or UTF-16 with a byte order mark.
+    `missing` are words that mark a missing value, besides `GAPS`. For CSV files the delimiter is by default
+    found from the first line (comma, semicolon, tab, bar), and the encoding is UTF-8, or UTF-16 with a byte
+    order mark.
     A `TableError` has a message with the remedy.
     """
     name = "standard input" if path == "-" else path
