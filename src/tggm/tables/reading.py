@@ -60,7 +60,7 @@ def read_table(
         text = _decode(content, name, encoding)
         return parse_csv(text, name, delimiter=delimiter, decimal=decimal, missing=missing)
     except ModuleNotFoundError as error:
-        raise TableError(f"{name} needs {error.name} to be read: pip install 'tggm[tables]'.") from None
+        raise TableError(f"{name} needs {error.name} to be read: pip install {error.name}.") from None
 
 
 def _read(path: str) -> bytes:
