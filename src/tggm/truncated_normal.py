@@ -296,7 +296,7 @@ class MultivariateTruncatedNormal:
         return used, rows[used], low[used], high[used]
 
     def _inside(self, x: Floats, but: ArrayLike = ()) -> NDArray[np.bool_]:
-        """Return which points, (..., d), fulfil the constraints, but for those with the given numbers."""
+        """Return which points, (..., d), fulfil the constraints, except for those with the given numbers."""
         which = np.setdiff1d(np.arange(len(self.lower)), but)
         y = x @ self.constraints[which].T
         return np.asarray(((y >= self.lower[which]) & (y <= self.upper[which])).all(-1))
