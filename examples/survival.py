@@ -1,4 +1,4 @@
-"""Survival times, most of them censored: predicted survival beside the Kaplan-Meier estimate."""
+"""Survival times, most of them censored: predicted survival compared with the Kaplan-Meier estimate."""
 
 import numpy as np
 

@@ -39,7 +39,7 @@ def intercepts(rng: Generator, group: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def slopes(rng: Generator, group: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return targets with a slope of each group, whose rows are similar but for the first column."""
+    """Return targets with a slope of each group, whose rows are similar except for the first column."""
     x[:, 1:] = rng.normal(size=(group.max() + 1, 2))[group] + 0.1 * x[:, 1:]
     return x[:, 0] * (1 + rng.normal(size=group.max() + 1)[group])
 

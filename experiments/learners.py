@@ -1,9 +1,9 @@
 """The learners of the arena: ours, variants without one part, and other libraries as their users run them.
 
-A learner is fitted to inputs (arrays, or data frames with words and gaps if it takes them), targets and a
-seed. It returns a function from inputs to a predictive law (`scores.py`), or to the probabilities of the
-sorted labels. A point prediction becomes a Gaussian whose deviation is the root mean square of errors on
-held-out rows. Every process uses one core.
+A learner is fitted to inputs (arrays, or data frames if it takes words), targets and a seed.
+It returns a function from inputs to a predictive law (`scores.py`), or to the probabilities of the sorted
+labels. A point prediction becomes a Gaussian whose deviation is the root mean square of errors on held-out
+rows. Every process uses one core.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Learner(NamedTuple):
     classification: Fit | None = None
     package: str = ""  # what must be installed besides scikit-learn
     largest: float = float("inf")  # training rows
-    frames: bool = False  # takes words and gaps; others get the numbers of `TableTransformer`
+    frames: bool = False  # takes words and missing values; others get the numbers of `TableTransformer`
     pace: float = 1  # seconds of a fit to a small table, roughly; slow learners run fewer splits
     gpu: bool = False  # uses a GPU if there is one
 
@@ -71,7 +71,7 @@ def probabilities(make: Callable[[Any, int], Any], X: Any, y: Any, seed: int) ->
 
 
 def _scaled(X: Any) -> Any:
-    """Return a preprocessor for linear models: indicators, medians for gaps, one scale."""
+    """Return a preprocessor for linear models: indicators, medians for missing values, one scale."""
     if not isinstance(X, pd.DataFrame):
         return StandardScaler()
     numbers = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
@@ -147,7 +147,7 @@ def _lightgbm_quantiles(X: Any, y: Any, seed: int) -> Predict:
 
 
 def _filled(X: Any) -> Any:
-    """Replace gaps among words, which CatBoost does not accept."""
+    """Replace missing words, which CatBoost does not accept."""
     X = pd.DataFrame(X)
     return X.assign(**{name: X[name].astype(object).fillna("(missing)").astype(str) for name in WORDS(X)})
 

@@ -402,18 +402,20 @@ def coverage() -> str:
     return table(arena("tggm", "regression"), {"data": "table"}, columns)
 
 
-def fits(tables: Sequence[str]) -> str:
-    """Show error, skill and seconds of the default and of some opponents."""
-    runs = []
-    for name in ("tggm", "catboost-early", "lightgbm", "ngboost", "hgb"):
-        if arena(name):
-            runs += [{**run, "model": OURS.get(name, LEARNERS[name].name)} for run in arena(name)]
-    shown = [run for run in runs if run["table"] in tables and run["split"] == 0]
-    for run in shown:
+def fits() -> str:
+    """Show error, skill and CPU seconds of fits, and how many times CatBoost's seconds the default takes."""
+    runs = rows("benchmarks/fit")
+    for run in runs:
         run |= {"data": f"{run['table'].capitalize()}, {run['rows']:,} rows", "error_rate": error_rate(run)}
-    shown.sort(key=lambda run: tables.index(run["table"]))
-    cell = joined(mean("error_rate", ".3g"), mean("skill", ".3f"), mean("total_s", ".1f"))
-    return pivot(shown, "model", "data", cell, "error / skill / seconds", "not run")
+        run["model"] = OURS.get(run["learner"], LEARNERS[run["learner"]].name)
+    times = joined(mean("cpu_s", ".1f"), lambda group: f"({mean('first_cpu_s', '.1f')(group)})", by=" ")
+    cell = joined(mean("error_rate", ".3g"), mean("skill", ".3f"), times)
+    ours, theirs = (grouped(rows("benchmarks/fit", learner=name), "table") for name in ("tggm", "catboost"))
+    ratios = [
+        f"{t.capitalize()} {ours[t][0]['cpu_s'] / theirs[t][0]['cpu_s']:.1f}" for t in ours if t in theirs
+    ]
+    text = pivot(runs, "model", "data", cell, "error / skill / seconds (first fit)", "not run")
+    return f"{text}\n\nSeconds of the second fit, in those of CatBoost: {', '.join(ratios)}."
 
 
 def gaps() -> str:
@@ -989,7 +991,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/tables.md": {f"raw-{figure}": partial(raw, figure) for figure in ("error", "ll", "crps")},
     "docs/benchmarks.md": {
-        "fits": lambda: fits(("concrete", "power", "protein", "kin40k", "ames", "adult")),
+        "fits": fits,
         "first-fit": lambda: table(
             rows("benchmarks/first_fit"),
             {"process": "what"},

@@ -7,8 +7,9 @@ times is 20 quantiles, from 10 % to 80 %, of the training times. "harrell" is th
 mean predicted survival, and "brier" the integrated Brier score, with the censoring of the test rows.
 "calibration" is the largest distance, over the times, of the mean predicted survival of the test rows from
 their Kaplan-Meier estimate, and "errors" the largest one in standard errors of this estimate. For the other
-models tables are encoded: one column for each category, medians in gaps, standardised. The column "chapter"
-of flchain, the cause of death, is left out. Results go to experiments/results/survival.json.
+models tables are encoded: one column for each category, missing values replaced by medians, standardised.
+The column "chapter" of flchain, the cause of death, is left out. Results go to
+experiments/results/survival.json.
 """
 
 from typing import Any

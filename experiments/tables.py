@@ -4,10 +4,10 @@
     X_train, y_train, X_test, y_test = TABLES["ames"].split(0)
 
 No table is in the paper, so defaults may be chosen on them. Twelve are arrays whose source has ten folds:
-split k tests on fold k. Six are CSV files with words and gaps, split 90 : 10 at random; a `TableTransformer`
-that is fitted to the training rows encodes them as numbers. Scikit-learn's diabetes is split in the same way.
-Nine are generated, each split with its own seed and 1,000 test rows. `RAW_TABLES` are the CSV files and four
-generated data frames.
+split k tests on fold k. Six are CSV files with words and missing values, split 90 : 10 at random; a
+`TableTransformer` that is fitted to the training rows encodes them as numbers. Scikit-learn's diabetes is
+split in the same way. Nine are generated, each split with its own seed and 1,000 test rows. `RAW_TABLES` are
+the CSV files and four generated data frames.
 """
 
 import warnings
@@ -49,7 +49,7 @@ class DevelopmentTable:
     numbers : callable
         Number of a split -> its inputs as numbers.
     words : callable, optional
-        Number of a split -> its inputs as data frames, if the table has words or gaps.
+        Number of a split -> its inputs as data frames, if the table has words or missing values.
     """
 
     name: str
@@ -62,7 +62,7 @@ class DevelopmentTable:
         return self.numbers(_checked(k))
 
     def raw(self, k: int) -> Split:
-        """Return split `k` as data frames, whose columns are float64 or strings with gaps."""
+        """Return split `k` as data frames, whose columns are float64 or strings with missing values."""
         if self.words is not None:
             return self.words(_checked(k))
         X_train, y_train, X_test, y_test = self.split(k)

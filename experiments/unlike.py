@@ -36,7 +36,7 @@ def curve(ax: Any, title: str, truth: Callable[[Any], Any], x: np.ndarray, ends:
 
 
 def word(ax: Any) -> None:
-    """Draw intervals for known stores and a new one, beside the levels of the stores."""
+    """Draw intervals for known stores and a new one, and the levels of the stores."""
     rng = np.random.default_rng(1)
     level, store = rng.standard_normal(30), rng.integers(0, 30, 1500)
     X = pd.DataFrame({"store": [f"s{k}" for k in store], "x": rng.uniform(-1, 1, 1500)})

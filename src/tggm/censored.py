@@ -53,7 +53,7 @@ def read_limits(y: Any, censored: Any) -> tuple[Floats, Floats, Floats]:
 
     `y` is a structured array with an event indicator and a time, as in scikit-survival, or, with
     ``censored="interval"``, has two columns, the ends of the intervals: equal ends are a measurement, and an
-    infinite end leaves a limit.
+    infinite end gives a limit.
     """
     array = np.asarray(y)
     if names := array.dtype.names:

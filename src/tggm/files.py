@@ -54,7 +54,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def model_file(model: Any, baselines: Baselines | None = None, fitted: FitRecord | None = None) -> bytes:
-    """Return the content of the file that `save` writes, with what `tggm fit` stores beside the model."""
+    """Return the content of the file that `save` writes, with what `tggm fit` stores besides the model."""
     from tggm import estimators
 
     name = type(model).__name__

@@ -250,7 +250,7 @@ class MultivariateTruncatedNormal:
         self._n, self._single, self._seed = _FIRST, True, seed
 
     def conditional(self, index: ArrayLike, values: ArrayLike) -> "MultivariateTruncatedNormal":
-        """Return the law of the other variables given the values of those with these numbers."""
+        """Return the distribution of the other variables given the values of those with these numbers."""
         law = self._condition(np.atleast_1d(np.asarray(index, int)), np.atleast_1d(np.asarray(values, float)))
         if law is None:
             raise ValueError(f"`values` must be within the limits; got {values!r}.")
@@ -267,7 +267,7 @@ class MultivariateTruncatedNormal:
         return np.asarray(log + inside - self.log_prob_box(tol=tol).value)
 
     def _condition(self, known: NDArray[np.int64], values: Floats) -> "MultivariateTruncatedNormal | None":
-        """Return the law given values; None if they are outside of the limits."""
+        """Return the distribution given values; None if they are outside of the limits."""
         other = np.setdiff1d(np.arange(self.dim), known)
         gain = np.linalg.solve(self.scale[np.ix_(known, known)], self.scale[np.ix_(known, other)]).T
         mean = self.location[other] + gain @ (values - self.location[known])
@@ -296,7 +296,7 @@ class MultivariateTruncatedNormal:
         return used, rows[used], low[used], high[used]
 
     def _inside(self, x: Floats, but: ArrayLike = ()) -> NDArray[np.bool_]:
-        """Return which points, (..., d), fulfil the constraints, but for those with the given numbers."""
+        """Return which points, (..., d), fulfil the constraints, except for those with the given numbers."""
         which = np.setdiff1d(np.arange(len(self.lower)), but)
         y = x @ self.constraints[which].T
         return np.asarray(((y >= self.lower[which]) & (y <= self.upper[which])).all(-1))
@@ -441,7 +441,7 @@ class MultivariateTruncatedNormal:
         return np.where(np.isfinite(finite), finite, self.location)
 
     def _centre(self) -> tuple[TruncatedGaussian, float]:
-        """Return the law relative to the origin, for engines, and log Pr less its log Z."""
+        """Return the distribution relative to the origin, for engines, and log Pr minus its log Z."""
         inverse, origin = self._precision(), self._origin()
         P: Precision = (
             Diagonal(1 / jnp.diag(self.scale)) if self._independent else Dense(jnp.asarray(inverse))

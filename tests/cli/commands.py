@@ -1,4 +1,4 @@
-"""A small table with words and gaps, and commands that succeed or fail."""
+"""A small table with words and missing values, and commands that succeed or fail."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""fit, predict, evaluate and info on a small table with words and gaps, through the real command line."""
+"""fit, predict, evaluate and info on a table with words and missing values, through the command line."""
 
 import csv
 import io
@@ -221,7 +221,7 @@ def test_predictions_of_classes_as_json_with_inputs(folder, tmp_path, capsys):
     assert [row["p(cheap)"] for row in got] == pytest.approx(p[:, 0])
     assert [row["kind"] for row in got] == model.classes_[p.argmax(1)].tolist()
     assert [row["kind_probability"] for row in got] == pytest.approx(p.max(1))
-    assert got[0]["area"] is None  # a gap stays one
+    assert got[0]["area"] is None  # still missing
     assert {row["kind_observed"] for row in got} == {"cheap", "expensive"}
 
 
@@ -372,7 +372,7 @@ def test_a_threshold_chooses_between_two_classes(folder, capsys):
 
 def test_info(folder, capsys):
     text = answer(capsys, "info", str(folder / "m.tggm"))
-    shown = ("regression of 'price'", "area: number; gaps become", "garden: one of no, yes", "72 rows")
+    shown = ("regression of 'price'", "area: number; missing values", "garden: one of no, yes", "72 rows")
     shown += ("names of categories: garden (2), heating (2)", "72 encoded training rows", "a linear model")
     assert all(words in text for words in shown)
     facts = json.loads(answer(capsys, "info", str(folder / "c.tggm"), "--json"))

@@ -70,7 +70,7 @@ def test_formulas_are_mathml_and_numbered_in_order(site):
         text = re.sub(r"<(pre|code|script|annotation)\b.*?</\1>", "", content, flags=re.DOTALL)
         assert not re.findall(r"\\(?:frac|sigma|mid|alpha|tag|text|,)|\$\$", text), name
         assert "arithmatex" not in text
-        # commands, or columns of environments, that the converter does not know
+        # commands, or columns of environments, that the converter does not support
         assert not re.findall(r"<m\w+>(?:&<|\\)", text), name
 
 

@@ -1,4 +1,4 @@
-"""Rows unlike the training rows: beyond their range, with unknown words, gaps and columns."""
+"""Rows unlike the training rows: beyond their range, with unknown words, missing values and columns."""
 
 import warnings
 from functools import cache
@@ -79,11 +79,11 @@ def test_novelty_and_its_warning(line):
 def test_a_model_file_keeps_the_rows(line, tmp_path):
     X = np.array([[0.3, 0.1], [4.0, 0.0], [np.nan, 0.5], [np.nan, np.nan]])
     tggm.save(line, tmp_path / "m.tggm")
-    with pytest.warns(TableWarning, match=r"without gaps in training \(x0, x1\); predictions av"):
+    with pytest.warns(TableWarning, match=r"without any in training \(x0, x1\); predictions av"):
         low, high = line.predict_interval(X)
     for backend, same in (("jax", 0), ("numpy", 1e-4)):
         again = tggm.load(tmp_path / "m.tggm", backend=backend)
-        with pytest.warns(TableWarning, match="gaps"):
+        with pytest.warns(TableWarning, match="missing values"):
             assert_allclose(again.predict_interval(X), (low, high), rtol=same)
     assert (high - low)[2] > 10 * (high - low)[0]
     arrays, meta = tggm.estimators.to_state(line)
@@ -127,7 +127,7 @@ def test_new_words_are_not_counted_as_the_rare_words_of_training():
     assert std.mean() > 2 * model.predict(X[known], return_std=True)[1].mean()
 
 
-@pytest.mark.filterwarnings("ignore:`X` has gaps")
+@pytest.mark.filterwarnings("ignore:`X` has missing values")
 def test_first_gaps_are_marginalised():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 2))
@@ -145,7 +145,7 @@ def test_first_gaps_are_marginalised():
         model.explain(gaps, of=1.5)
 
 
-@pytest.mark.filterwarnings("ignore:`X` has gaps")
+@pytest.mark.filterwarnings("ignore:`X` has missing values")
 def test_class_probabilities_are_averages_over_draws(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 2))

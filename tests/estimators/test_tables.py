@@ -1,4 +1,4 @@
-"""Data frames, words and gaps in both estimators."""
+"""Data frames, words and missing values in both estimators."""
 
 import re
 
@@ -140,7 +140,7 @@ def test_gaps_in_arrays():
     model = TGGMRegressor(**TINY).fit(X[:, [0, 2]], y)
     assert model.table_ is None
     expected = model.predict(np.column_stack([X[:5, 0], np.full(5, X[:, 2].mean())]))
-    with pytest.warns(TableWarning, match=r"gaps in columns without gaps in training \(x1\)") as warned:
+    with pytest.warns(TableWarning, match=r"columns without any in training \(x1\)") as warned:
         got = model.predict(np.column_stack([X[:5, 0], np.full(5, np.nan)]))
     assert warned[0].filename == __file__
     np.testing.assert_allclose(got, expected, atol=0.1)

@@ -269,7 +269,7 @@ def test_repeated_rows_of_a_group_count_once():
 
 
 def test_disagreement_if_members_were_trained_again():
-    """Only two members of each fold, and the members trained again, know the row; all others are far off."""
+    """Only the two members that held a row out and the retrained members are used; all others are wrong."""
     D, N, other = 0.3, 4000, Ensemble(1, D=0.3)
     mean, var, y = other._rows(N)
     mask = np.arange(10)[:, None] // 2 == np.arange(N)[None] % 5

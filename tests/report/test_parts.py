@@ -266,7 +266,7 @@ def test_verdicts_need_two_standard_errors(rng):
     assert "are calibrated" in coverage_verdict(0.9, 0.87, 100)  # two standard errors are 0.06
     assert "too narrow: only 80 %" in coverage_verdict(0.9, 0.8, 100)
     assert "wider than necessary: 99 %" in coverage_verdict(0.9, 0.99, 100)
-    for count, text in ((90, "are calibrated"), (70, "overconfident"), (100, "underconfident")):
+    for count, text in ((90, "are calibrated"), (70, "(`n_members`)"), (100, "underconfident")):
         assert text in confidence_verdict(np.full(100, 0.9), np.arange(100) < count)
 
 

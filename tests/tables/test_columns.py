@@ -39,7 +39,7 @@ def test_gaps_in_numbers_become_the_median_and_are_marked():
     assert notes == [("a: 2 rows without a value, filled with the median 4", False, None)]
     X, (note,) = encode(fit(table(a=np.array([1.0, 2, 4]))), table(a=np.array([np.nan])))
     assert X.tolist() == [[2.0]]
-    assert note.text.endswith("unknown: the training rows had no gaps there")
+    assert note.text.endswith("unknown: no value was missing in training")
     assert note.unknown.all()
 
 
@@ -120,7 +120,7 @@ def test_rare_unknown_and_missing_categories():
     got, notes = encode(fit(table(c=["a", "b"] * 5)), table(c=["b", "new", None]))
     np.testing.assert_array_equal(got, [[0, 1], [0, 0], [0, 0]])
     assert "treated as unknown" in notes[0].text
-    assert "training rows had no gaps" in notes[1].text
+    assert "no value was missing in training" in notes[1].text
 
 
 # so many rows that half a percent of them is less than three, three, and more

@@ -59,7 +59,7 @@ def test_every_pandas_type():
     assert np.isfinite(X).all()
     got = pd.DataFrame(X, columns=table.get_feature_names_out())
     first = got[["grade", "category = 7", "nullable", "bool"]][:3]
-    np.testing.assert_array_equal(first.T, [[0, 2, 1], [1, 0, 0], [1, 2, 3], [1, 0, 1]])  # gaps: the median
+    np.testing.assert_array_equal(first.T, [[0, 2, 1], [1, 0, 0], [1, 2, 3], [1, 0, 1]])  # None: the median
     for name in FRAME.columns[FRAME.isna().any()]:
         there = got.get(f"{name} is missing", got.get(f"{name} = (missing)"))
         np.testing.assert_array_equal(there, FRAME[name].isna())

@@ -186,7 +186,7 @@ def parser() -> Parser:
     training.option("--task", choices=("regression", "classification"), help="detected by default")
     training.option("--ignore", **names, help="columns not to use, such as id,name; repeatable")
     training.option("--categorical", **names, help="columns of numbers that are categories, such as zip")
-    training.option("--dates", **names, help="columns of words that are dates; other words are gaps")
+    training.option("--dates", **names, help="columns of words that are dates; other words are missing")
     training.option("--missing", **{**names, "metavar": "WORD"}, help="mark of a missing value; repeatable")
     training.option("--hidden", type=UNITS, metavar="N", help="hidden units: 50, or 100,100 for two layers")
     training.option("--members", type=whole(1), metavar="N", help="networks in the ensemble")

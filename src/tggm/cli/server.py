@@ -142,7 +142,7 @@ def _finite(values: Any) -> Any:
 def may_be_named(named: str, names: set[str]) -> bool:
     """Return whether a header ``Host`` has an address or one of these names.
 
-    Others control names (DNS rebinding), and cannot make an address lead here.
+    Other names are refused, because an attacker can map them to this machine (DNS rebinding).
     """
     with contextlib.suppress(ValueError):
         name = urlsplit(f"//{named}").hostname or ""

@@ -168,7 +168,7 @@ def groups_of(table: Table, options: Namespace) -> NDArray[Any] | None:
 
 
 def split_rows(y: Any, groups: Any, options: Namespace, target: Target) -> tuple[Ints, Ints, str]:
-    """Return rows to train on, rows to hold out, and a word on the latter."""
+    """Return rows to train on, rows to hold out, and a note on the latter."""
     rows = np.arange(len(y))
     if options.test_last is not None:
         first = len(y) - min(round(options.test_last * len(y)), MOST_HELD_OUT)

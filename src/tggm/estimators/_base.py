@@ -45,7 +45,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     task: ClassVar[str]
     _explainable: ClassVar[tuple[str, ...]]  # what `explain` can explain; the first by default
     fitted_: Fitted
-    table_: TableTransformer | None = None  # encoder of a table; None for arrays without gaps
+    table_: TableTransformer | None = None  # encoder of a table; None for complete arrays
     _held: list[tuple[list[int], Any]] | None = None  # groups of members and the rows that they held out
 
     def __sklearn_tags__(self) -> Any:
@@ -159,9 +159,9 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def novelty(self, X: Any) -> Floats:
         """Return how unlike the training rows each row is, shape (n_rows,).
 
-        0 inside of the training rows and 1 at their edge; beyond, it grows with the distance, and the widths
-        of a regression grow with it. Columns with little effect on the prediction count little.
-        See docs/uncertainty.md.
+        It is 0 among the training rows, 1 at their edge, and grows with the distance beyond, as do the widths
+        of a regression. Columns with little effect on the prediction have little effect on it. See
+        docs/uncertainty.md.
         """
         check_is_fitted(self, "fitted_")
         if (around := self.fitted_.neighbourhood) is None:
@@ -191,8 +191,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """Importance of each column on held-out rows, shape (n_features_in_,).
 
         Computed like `permutation_importances`, on at most 1,000 rows that members held out in `fit`; the
-        members that held out a row predict it. A transformed target stays transformed. They are computed on
-        each access. A model file has no held-out rows.
+        members that held out a row predict it. The scale is that of the model, such as the logarithm of the
+        target. Computed on each access; not available after `load`.
         """
         from tggm.explanation import permutation_importances
 

@@ -55,7 +55,7 @@ class Fitted:
     neighbors: Neighbors | None = None
     train: novelty.TrainingRows | None = None  # ranges and some rows of the inputs; None for sparse inputs
     support: Support | None = None  # of a single target
-    process: gp.GaussianProcess | None = None  # towards which the means move
+    process: gp.GaussianProcess | None = None  # averaged with the members' means
 
     @property
     def dtype(self) -> str:
@@ -71,7 +71,7 @@ class Fitted:
         return fill_unknown(Z, None if self.train is None else self.train.rows)
 
     def with_rows(self, data: Data | StreamData, targets: Floats | None = None) -> "Fitted":
-        """Store ranges, gaps and some rows of the inputs, and doubts given (n, rows) targets."""
+        """Store ranges, gaps and rows of the inputs, and a Gaussian process of (n, rows) targets for gaps."""
         if data.sparse:
             return self
         ends = (data.X.min(0), data.X.max(0)) if isinstance(data, Data) else data.ends
@@ -99,7 +99,7 @@ class Fitted:
 
 
 def initialise(settings: Settings, data: Data | StreamData, rng: np.random.Generator) -> tuple[Model, Blocks]:
-    """Draw the members and assign rows to them; linear parts start at ridge regression."""
+    """Draw the members and assign rows to them; ridge regression initialises the linear parts."""
     numeric = isinstance(data, Data) and data.classes is None and not np.isnan(data.y.Y).any()
     network, model = draw(settings, data, rng)
     blocks = data.blocks(settings, network.features.most, rng)
@@ -126,7 +126,7 @@ def retrain(
 ) -> Trained:  # fmt: skip
     """Train new members on all rows if the folds left rows out; the history stays that of the folds.
 
-    They are trained to the place in the schedule that was best for held-out rows, the median of the members.
+    They are trained for the share of the epochs that was best for held-out rows, the median over members.
     """
     if not (blocks.partial and isinstance(data, Data)):
         return trained
@@ -203,7 +203,7 @@ def pool_regression(
 def _with_process(
     fitted: Fitted, held: list[HeldOut], block: RowBlock, data: Data | StreamData
 ) -> tuple[Fitted, list[HeldOut]]:
-    """Move means and held-out predictions of one measured target towards a Gaussian process."""
+    """Average means and held-out predictions of one measured target with a Gaussian process."""
     usable = isinstance(data, Data) and data.y.complete and data.holdout.is_random and not data.sparse
     found = gp.choose_process(block.data.X, held[0], fitted.dtype) if usable and len(held) == 1 else None
     return (fitted, held) if found is None else (replace(fitted, process=found[0]), [found[1]])

@@ -1,6 +1,6 @@
 """Ridge regression in closed form, with the penalty that minimises the leave-one-out error.
 
-Each member's linear part starts at the ridge regression of its training rows.
+It initialises the linear part of each member from the member's training rows.
 """
 
 from functools import cache

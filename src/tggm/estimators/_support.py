@@ -21,7 +21,7 @@ LONG_TAIL = 8.0  # robust deviations from the median; the logarithm needs a targ
 # of the logarithm of targets with a lower limit, in medians of the distance to it
 SHIFTS = (0.03, 0.3, 1.0, 3.0)
 LEAST_GAIN, ERRORS = 0.02, 3.0  # nats per row, and standard errors, by which such a logarithm must be better
-MOST_GAIN = 5.0  # of one row: a single value far in the tail would decide, or its standard error prevent it
+MOST_GAIN = 5.0  # of one row: limits the effect of a single value far in the tail
 OUTSIDE = 3.0  # expected held-out rows beyond a bound, from which it is used: e⁻³ is the chance of none
 FINE = 0.05  # steps, in standard deviations, below which a lattice is not used
 _PENALTY = 1.0  # on squared coefficients of standardised columns
@@ -234,7 +234,7 @@ class Units(NamedTuple):
         return (moved - self.shift) / self.scale
 
     def law(self, latent: ScalarPredictive) -> ScalarPredictive:
-        """Convert a law in transformed units."""
+        """Convert a distribution in transformed units."""
         return latent if self.transform is None else self.transform.distribution(latent)
 
 
@@ -244,7 +244,8 @@ def choose_support(
     """Choose the support by the log-probability of cells and CRPS at held-out rows.
 
     `y` are the targets of the rows of `held`. A support is chosen only if neither score is worse than without
-    it. Bounds never have a worse CRPS for targets between them; they are used where the law crosses them.
+    it. Bounds never have a worse CRPS for targets between them; they are used if held-out distributions have
+    probability beyond them.
     """
     support = plan.base
     places = evenly_spaced(np.flatnonzero(held.usable_mask), MOST_COMPARED)
@@ -273,7 +274,7 @@ def choose_support(
 
 
 def _law_of(held: HeldOut, calibration: Calibration, units: Units) -> ScalarPredictive:
-    """Return the law of each held-out row, in units of the target."""
+    """Return the distribution of each held-out row, in units of the target."""
     rows = held.pooled()
     latent = rows.law(calibration, held.y - rows.error, loc=units.shift, scale=units.scale)
     return units.law(latent)

@@ -44,12 +44,12 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         Number of hidden units in each layer, from the input to the output. "auto" is (100, 100), or 100 for
         sparse tables and for more than 100 classes.
     features : {"auto", "periodic", "bounded"} or None, default "auto"
-        As in `TGGMRegressor`, without weights of columns; "auto" is None for sparse tables.
+        As in `TGGMRegressor`; "auto" is None for sparse tables.
     linear : bool or "auto", default "auto"
         Whether scores have a linear part, and are blended with logistic regression (up to 20,000 rows; the
         weight is fitted on held-out rows). "auto" is True for dense tables of up to 200 columns.
     n_members : int, default 5
-        Networks trained from different starts and held-out rows; the prediction is their mixture.
+        Number of networks, with different initial weights and held-out rows; probabilities are averaged.
     learning_rate : float, default 0.006
         Learning rate at the start of each cycle.
     batch_size : int or "auto", default "auto"
@@ -65,10 +65,10 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         Which rows members hold out, as in `TGGMRegressor`.
     neighbors : "auto", False or int, default "auto"
         Whether the classes of the nearest training rows are mixed into the probabilities, and how many rows.
-        "auto" uses them if they predict held-out rows better. The model then contains labels of training
+        "auto" uses them if this predicts held-out rows better. The model then contains labels of training
         rows.
     class_weight : dict, "balanced" or None, default None
-        Multiplies the weights of the rows of each class; "balanced" makes all classes count equally.
+        Multiplies the weights of the rows of each class; "balanced" gives all classes the same total weight.
     standardize : {"robust", True, "whole", False}, default "robust"
         How inputs are standardised: each column without its outliers ("robust"), each column (True), the
         table as one column ("whole", for pixels), or not at all. A sparse table is divided by one number.
@@ -164,9 +164,8 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
         """Return the probability of each class, shape (n_rows, n_classes).
 
         Columns are in the order of `classes_`. Rows sum to 1, and no entry is 0 or 1. The members'
-        probabilities are averaged. Scores are approximated by normals with exact means and with variances
-        that fit those of the differences between likely classes; the approximation is coarser with fewer
-        hidden units.
+        probabilities are averaged. Scores are approximated by independent normals with variances that match
+        those of the differences between likely classes; the error is larger with fewer hidden units.
         """
         limits, inputs = np.finfo(np.float64), self._inputs(X)
         return np.clip(
@@ -186,12 +185,11 @@ class TGGMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]  # 
     def predict_set(self, X: ArrayLike, level: float = 0.9) -> Bools:
         """Return which classes are in the prediction set of each row, shape (n_rows, n_classes).
 
-        The set has the most probable classes, with as much total probability as the M calibration rows that
-        the constructor's `guarantee` set aside need. The class of a new row is in its set with a probability
-        of at least `level`, if these rows and the new one are exchangeable; see `predict_interval` of
-        `TGGMRegressor` for what this means, also with `groups`. The set always contains the most probable
-        class. So the probability is about the accuracy if that is higher than `level`. ValueError if M is
-        too small for `level`.
+        The set contains the most probable classes. The M calibration rows that the constructor's `guarantee`
+        set aside determine how many. The class of a new row is in its set with a probability of at least
+        `level`, if these rows and the new one are exchangeable; see `predict_interval` of `TGGMRegressor`,
+        also for `groups`. The set always contains the most probable class, so the probability is about the
+        accuracy if that is higher than `level`. Raises ValueError if M is too small for `level`.
         """
         require_level(level)
         if self.fitted_.guarantee is None:

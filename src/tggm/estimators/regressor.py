@@ -40,9 +40,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     .. math::
         p(y|h, x) = N(y | W_1 h^2 + A x + b_1, \mathrm{diag}(\sigma_1^2))
 
-    with features ψ and a linear part A x. Several members are trained, pooled and calibrated on rows that
-    they held out. `predict_dist` gives the predictive distribution in the target's units. The paper's models
-    are `tggm.paper.PaperRegressor`; `paper_ml` and `paper_bp` return them.
+    with features ψ and a linear part A x. Several networks (members) are trained; their predictions are
+    pooled and calibrated on rows that they held out. `predict_dist` gives the predictive distribution in the
+    target's units. The paper's models are `tggm.paper.PaperRegressor`; `paper_ml` and `paper_bp` return them.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Inputs of the first layer: "bounded" columns grow logarithmically beyond four deviations; "periodic"
         adds learned cosines; None uses columns unchanged. "auto" is "periodic" up to 200 columns.
     linear : bool or "auto", default "auto"
-        Whether the output has a linear part, which starts at ridge regression. "auto" is True.
+        Whether the output has a linear part, initialised by ridge regression. "auto" is True.
     network : tggm.models.Network or None, default None
-        Parts of the network, for experts; replaces `hidden`, `features` and `linear`.
+        Parts of the network; replaces `hidden`, `features` and `linear`.
     n_members : int, default 10
-        Networks trained from different starts and held-out rows; the prediction is pooled from all.
+        Number of networks, with different initial weights and held-out rows; their predictions are pooled.
     optimizer : {"auto", "muon", "adam", "rmsprop", "sgd"}, default "auto"
         "muon" orthogonalises the steps of the hidden units' weights and uses Adam for all other parameters.
         "auto" is "muon" from 512 training rows on, and "adam" for fewer.
@@ -70,8 +70,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Passes over the data. "auto" plans cycles of 300, 900, 2,700 and 8,100 gradient steps. It ends after
         the first cycle that does not gain 0.02 nats per held-out row; the third must gain 1 nat.
     time_budget : float, optional
-        Seconds for a fit, with compiling and pooling: training ends with the best parameters so far when only
-        the time for pooling is left. At least one epoch is trained. If no time is left after training,
+        Seconds for a fit, with compilation and pooling: training ends with the best parameters so far when
+        only the time for pooling is left. At least one epoch is trained. If no time is left after training,
         neither neighbours nor a Gaussian process are used.
     weight_decay : float or "auto", default "auto"
         Multiplies ½‖W‖². The likelihood is a sum over rows, so this is the precision of a Gaussian prior.
@@ -80,34 +80,33 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Which rows members hold out for early stopping, pooling and calibration. A float is the fraction that
         each member holds out at random; at least two members share these. An integer is a number
         of folds. A splitter of scikit-learn, such as GroupKFold() or TimeSeriesSplit(), splits the rows of
-        `fit`. Folds are assigned to members in turn, at least two members each; with too few members only
-        the last folds are used. If its training parts leave rows out, its members only choose the number of
-        steps and calibrate, and members trained on all rows predict.
+        `fit`. At least two members hold out each fold; with too few members only the last folds are used. If
+        a splitter leaves rows out of a training part, its members only determine the number of steps and the
+        calibration, and other members, trained on all rows, predict.
     standardize : {"robust", True, False}, default "robust"
         Whether inputs and targets are standardised. "robust" ignores values more than ten robust
         deviations from the median.
     target_transform : {"auto", "log"} or None, default "auto"
         Model the logarithm of the target. "auto" does so if the target has a long tail and a linear model
-        then predicts new rows better. Predictions are of the target itself.
+        then predicts left-out rows better. Predictions are in the target's units.
     calibrate : bool, default True
         Fit the pooling rule on held-out rows; False gives the plain mixture of members.
     neighbors : "auto", False or int, default "auto"
         Whether the nearest training rows are mixed into the predictions, and how many. "auto" uses them if
-        they predict held-out rows better. A model with neighbours contains targets of training rows. They
-        need ``calibrate=True``.
+        this predicts held-out rows better. A model with neighbours contains targets of training rows. Needs
+        ``calibrate=True``.
     gaussian_process : bool, default True
-        Whether the members' means may move towards a Gaussian process, for one measured output of 20 to 2,000
-        rows and at most 200 columns, if that predicts held-out rows better. The model then contains all
-        training rows. It needs ``calibrate=True``, and no `groups` or splitter.
+        Average the members' means with a Gaussian process if this predicts held-out rows better; for one
+        output without censoring, 20 to 2,000 rows and at most 200 columns. The model then contains all
+        training rows. Needs ``calibrate=True``, and no `groups` or splitter.
     guarantee : float or None, default None
-        Highest level of intervals with guaranteed coverage, see `predict_interval`. A tenth of the rows, at
-        least level / (1 − level) and at most 10,000, is set aside and used for nothing else; of `groups`,
-        a tenth of the groups.
+        Highest level of intervals with guaranteed coverage, see `predict_interval`. A tenth of the rows (with
+        `groups`: of the groups), at least level / (1 − level) and at most 10,000, is set aside for this.
     support : {"auto"}, (lower, upper), (lower, upper, step) or None, default "auto"
         Possible values of the target, for one output: limits, None without one, and the step of a lattice,
         such as 1 for counts. Rows at a limit are censored observations, and predictions have a probability
-        there. "auto" finds limits and steps in the targets, and uses them where held-out rows are not
-        predicted worse, see docs/targets.md. None is a smooth distribution.
+        there. "auto" detects limits and steps in the targets, and uses them if predictions of held-out rows
+        do not get worse, see docs/targets.md. None is a smooth distribution.
     ignore, categorical, dates : sequence of str or int, default ()
         Names or positions of columns to leave out, and of those that are categories or dates, see
         `TableTransformer`.
@@ -147,14 +146,14 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         "train" and "held_out": mean objective and mean held-out score, shape (n_members, n_iter_); "epoch":
         their epochs, from 1. A model file stores at most a thousand of them.
     undone_ : ndarray of shape (n_members,)
-        Number of steps and of collapsed epochs that each member undid.
+        Number of steps and epochs of each member that were undone because training diverged.
     evals_result_ : dict
         After `fit` with an `eval_set`: for each set, "validation_0" and so on, lists of "epoch" (from 0) and
         of "rmse", "log_likelihood" and "crps" of the mixture of the members before calibration.
     converged_ : bool
         Whether training ended neither by an interruption nor by the failure of a member.
     table_ : TableTransformer or None
-        The encoder of a table; None if `fit` was given numbers without gaps.
+        The encoder of a table; None if `fit` was given complete numbers.
     n_features_in_, feature_names_in_
         As in scikit-learn.
     """
@@ -207,7 +206,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Parameters
         ----------
         X : array_like or data frame, shape (n_rows, n_features), or Stream
-            Numbers, with NaN for gaps, or a table with words, categories, dates and gaps (pandas, Polars, an
+            Numbers, with NaN if missing, or a table with words, categories and dates (pandas, Polars, an
             array of objects), which is encoded by a `TableTransformer`, stored as `table_`. A
             `tggm.data.Stream`, or a memory map above 256 MiB, is never loaded as a whole.
         y : array_like, shape (n_rows,) or (n_rows, n_outputs)
@@ -219,16 +218,16 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             Group of each row, such as its patient or store. Whole groups are held out, so that widths are
             those for rows of new groups. A splitter in `cv` gets them, too.
         censored : array_like, shape (n_rows,), or "interval", optional
-            1 or "right" where the true value is at least `y`, −1 or "left" where it is at most `y`, 0 or
-            "none" where `y` was measured; for one output. Predictions are of the true value. With "interval"
-            the columns of `y` are the ends of intervals that contain the values, equal or infinite ones, too.
+            1 or "right" if the true value is at least `y`, −1 or "left" if it is at most `y`, 0 or "none" if
+            `y` was measured; for one output. Predictions are for the true value. With "interval" the columns
+            of `y` are the ends of intervals that contain the values; ends may be equal or infinite.
         eval_set : list of (X, y), or (X, y), optional
             Rows to evaluate during training, about 100 times, with the best parameters so far; the scores are
             in `evals_result_`. They are not used for training.
         early_stopping_rounds : int, optional
             End training when the log-likelihood of the last evaluation set has not risen for so many epochs,
             and keep the parameters with its highest value. By default only the rows that members hold out
-            decide. Scores on these rows are then too good: compute scores on others.
+            are used for this. Scores on the evaluation set are then too good: compute scores on other rows.
         observer : Observer, optional
             Receives reports of progress; by default they are printed if `verbose`.
         """
@@ -242,12 +241,12 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         """Calibrate on rows that no member was trained on; the members do not change.
 
         Use it when the data have drifted: widths adapt to the new rows, and the weights of neighbours are
-        chosen again; the means of the members do not change. It needs 20 rows; a few
-        dozen are enough for the width, a few hundred for the tails. Guaranteed intervals then use these rows,
-        see `predict_interval` and docs/uncertainty.md.
+        chosen again; the means of the members do not change. At least 20 rows are needed; a few dozen are
+        enough for the width, a few hundred for the tails. Guaranteed intervals then use these rows, see
+        `predict_interval` and docs/uncertainty.md.
 
-        `sample_weight` makes the rows represent others: the weight of a row is the ratio of the density of
-        the rows to predict to that of these rows. Unequal weights must be worth 20 rows, (Σw)² / Σw², and
+        If the rows to predict have another density, pass the ratio of their density to that of these rows as
+        `sample_weight`. The effective number of rows, (Σw)² / Σw², must be at least 20; unequal weights
         remove the guarantee.
         """
         Z = np.nan_to_num(self._inputs(X))
@@ -314,8 +313,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         drawn independently from one distribution). The probability of one fit has a standard deviation of
         √(level (1 − level) / (M + 2)). The guarantee does not hold for a single x, a group of rows, or after
         a drift. After a fit with `groups`, M is the number of groups set aside, with one calibration row
-        each; the guarantee is then for a row of a new group, if groups are exchangeable. Rows with limits
-        (`censored`) are left out, and weights are ignored. ValueError if M is too small for `level`.
+        each; the guarantee is then for a row of a new group, if groups are exchangeable. Censored rows are
+        left out, and weights are ignored. Raises ValueError if M is too small for `level`.
         """
         if guarantee:
             require_level(level)

@@ -149,12 +149,12 @@ class Graph:
         return {**self.given, "bias": {**bias, **self.given["bias"]}}
 
     def prior(self, data: Mapping[str, Any]) -> TruncatedGaussian:
-        """Return the distribution of all variables given the inputs alone, leaves integrated out."""
+        """Return the distribution given the inputs alone; variables without children are integrated out."""
         evidence, _, n = read(self.structure, data)
         return self._common_gaussian((), evidence, n)
 
     def posterior(self, data: Mapping[str, Any]) -> TruncatedGaussian:
-        """Return the distribution of the unknown variables given the data; all rows must have one pattern."""
+        """Return the distribution of unknown variables given the data; they must be the same in all rows."""
         evidence, pattern, n = read(self.structure, data)
         return self._common_gaussian(pattern, evidence, n)
 
@@ -218,7 +218,7 @@ class Graph:
         if len(found) > 1:
             raise ValueError(
                 f"`data`: rows have different known variables ({len(found)} patterns) and no common "
-                "precision matrix; select rows with one pattern, or use moments() and log_likelihood()."
+                "precision matrix; select rows with the same ones, or use moments() and log_likelihood()."
             )
         if found[0].gaussian is None:
             raise ValueError("The graph has no unknown variables given these data.")

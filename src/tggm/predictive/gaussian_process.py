@@ -10,9 +10,9 @@ a Matérn-5/2 kernel with a length for each column, a linear part, a constant an
 weight). Lengths and variances maximise the density of the targets of at most 350 rows times log-normal priors
 (`Evidence`); the mean given all rows is exact, O(R³). Far from the rows it is linear.
 
-The members' means m_k move by w (μ(x) − mean of the m_k): they differ as before. `cross_fitted` predicts each
-row given all others, μ_i = y_i − α_i / [K⁻¹]_ii, with lengths from other folds: with many columns lengths
-chosen by the row's own target would make its error too small.
+w (μ(x) − mean of the m_k) is added to the members' means m_k; their differences do not change. `cross_fitted`
+predicts each row given all others, μ_i = y_i − α_i / [K⁻¹]_ii, with lengths from other folds: with many
+columns, lengths chosen by the row's own target would make its error too small.
 """
 
 import math
@@ -31,15 +31,15 @@ from tggm.predictive.calibration import HeldOut
 FEWEST_ROWS, MOST_ROWS = 20, 2_000  # training rows
 MOST_COLUMNS = 200
 LEAST_GAIN = 1.0  # standard errors of held-out squared errors
-OUTLYING = 100.0  # times the median squared error: rows above it do not choose the weight
+OUTLYING = 100.0  # times the median squared error: rows above it are not used to choose the weight
 PROCESS = "process."  # of the names of arrays in a model file
 _SAMPLE = 350  # rows from which lengths and variances are estimated
 _STEPS = 40  # of L-BFGS
 _LARGEST = 0.9  # share of the rows outside of a fold, if these are fewer than `_SAMPLE`
-PARTS = 6  # of the rows by each column, that are left out to calibrate doubts
+PARTS = 6  # of the rows by each column, that are left out to calibrate variances
 SPACED = 0.98  # share of the values of a column that are nearer to another one
 ROUNDING = 1e-6  # of stored numbers
-MOST_VALUES = 5_000  # rows in which gaps are sought
+MOST_VALUES = 5_000  # rows used to find gaps
 OUTSIDE = 1e15  # size of the gaps before and behind all values
 _BLOCK = 128  # rows predicted at once
 _JITTER = 1e-8
@@ -78,7 +78,7 @@ class GaussianProcess:
 
 
 def shifted(process: GaussianProcess | None, Z: Any, mean: Any, xp: Any = np) -> Any:
-    """Move the members' means, (K, N, 1), towards μ if there is a process; NumPy does so in blocks."""
+    """Average the members' means, (K, N, 1), with μ if there is a process; NumPy does so in blocks."""
     if process is None:
         return mean
     starts = range(0, len(Z), _BLOCK) if xp is np else ()
@@ -104,7 +104,7 @@ def checked_process(arrays: Mapping[str, Any], numbers: Any, d: int) -> Gaussian
 
 
 class Evidence:
-    """Minus the log-density of the targets and hyper-parameters, but for a constant, and its gradient.
+    """Minus the log-density of the targets and hyper-parameters, up to a constant, and its gradient.
 
     Hyper-parameters are log ℓ_j, (d,), then log σ_f, log σ_a and log σ. Arrays of n × n numbers are
     allocated once: new ones for every step would take longer than the arithmetic.
@@ -277,7 +277,7 @@ def held_out_share(held: HeldOut, left_out: Floats) -> tuple[float, float]:
 
 
 def choose_process(X: Any, held: HeldOut, dtype: Any) -> tuple[GaussianProcess, HeldOut] | None:
-    """Return the process and the predictions moved towards it, if it is better on held-out rows.
+    """Return the process and the predictions averaged with it, if it is better on held-out rows.
 
     X are the standardised inputs, and `dtype` is the precision of a model file.
     """

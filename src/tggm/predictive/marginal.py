@@ -1,8 +1,8 @@
-"""Marginalise unknown inputs: the law is the mixture of the laws for the values that they could have been.
+"""Marginalise unknown inputs: the prediction is the mixture of the predictions for their possible values.
 
 An unknown input is NaN. The unknown inputs of a row are drawn jointly from the stored training rows that are
-nearest in the known inputs, at most 32. The laws of all draws are rows of one distribution; row i of the
-marginal is the mixture, with equal weights, of its rows starts[i] to starts[i + 1].
+nearest in the known inputs, at most 32. The predictions for all draws are rows of one distribution; row i of
+the marginal is the mixture, with equal weights, of its rows starts[i] to starts[i + 1].
 """
 
 from functools import cached_property

@@ -1,9 +1,9 @@
 r"""Nearest training rows in the space of the last hidden layer, mixed into the predictions.
 
 A row's place is a projection of the last layer of all members, multiplied by the size of their output
-weights: rows with the same place have the same prediction (but for the linear part). With d_j the distances
-to the k nearest stored rows and w_j the weights of these rows, neighbour j and the ensemble's distribution
-have the probabilities
+weights: rows with the same place have the same prediction (except for the linear part). With d_j the
+distances to the k nearest stored rows and w_j the weights of these rows, neighbour j and the ensemble's
+distribution have the probabilities
 
 .. math::
     v_j = s\, \kappa_j / (1 + \textstyle\sum_i \kappa_i), \quad 1 - \sum_j v_j, \qquad
@@ -16,8 +16,9 @@ deviation of the ensemble's distribution.
 `choose` selects k, s, r, b and h on rows that members held out. Their places come from the members that held
 them out, and their neighbours are rows that these members trained on, as for a new row. A distance is divided
 by the typical distance between training rows, because it depends on the number of members. The criterion is
-the CRPS on the scale of the model, or the log-probability of the class: the density would reward ever
-narrower kernels on targets that repeat. Without a gain of two standard errors no neighbours are used.
+the CRPS on the scale of the model, or the log-probability of the class. (The density of targets that repeat
+would be highest with infinitely narrow kernels.) Without a gain of two standard errors no neighbours are
+used.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +106,7 @@ class Near:
 class KernelMixture(ScalarPredictive):
     """Y has the distribution `law` with probability 1 − share, and `kernels` with probability `share`.
 
-    Both are in the same units, and `share` has one number per row. Every method is exact, but for the
+    Both are in the same units, and `share` has one number per row. Every method is exact, except for the
     distance between `law` and `kernels` in the CRPS. Its quadrature has a relative error below 1e-9 if
     kernels are at most half as wide as `law`.
     """
@@ -189,7 +190,7 @@ def target_laws(
     calibration: Sequence[Calibration], members: Sequence[GaussianMixture], near: Near | None,
     transform: LogTransform | None, support: Support | None,
 ) -> list[ScalarPredictive]:  # fmt: skip
-    """Return the law of each output in units of the target; without calibration, that of the members."""
+    """Return the distribution of each output in units of the target; without calibration, the mixture."""
     laws: list[Any] = list(members)
     if calibration:
         laws = [pooled(*pair) for pair in zip(calibration, members, strict=True)]
@@ -339,7 +340,7 @@ def choose(
     """Return the rule with the smallest mean loss of held-out rows; None if it does not gain enough.
 
     `losses` takes b and h of `kinds`, `weight` has the weights of the held-out rows, and `row_weight` those
-    of the stored rows. With `count` this number of neighbours is used, whatever they gain.
+    of the stored rows. With `count` this number of neighbours is used without a required gain.
     """
     near = 1.0 if row_weight is None else row_weight[found.stored]
     mix, best = weight / weight.sum(), (np.inf, Rule(1, 1.0, 1.0), np.zeros(0))

@@ -1,9 +1,9 @@
 r"""Measure the distance of rows from the training rows, and widen predictions there.
 
-Two variances are added. The first is the doubt of a Gaussian process (`gaussian_process`) at a row, given at
-most 500 training rows, as far as it exceeds that of each of these rows given the others. It is large in gaps
-between the rows, in columns with few values, too. The process is calibrated by leaving out whole ranges of
-values of each column (`fit_kernel`).
+Two variances are added. The first is the variance of a Gaussian process (`gaussian_process`) at a row, given
+at most 500 training rows, minus the largest variance of one of these rows given the others. It is positive in
+gaps between the rows, also of columns with few values. The process is calibrated by leaving out whole ranges
+of values of each column (`fit_kernel`).
 
 The second is due to the distance e_j of a value from the range of column j in the training rows. The section
 of the mean along the column has slopes s, s', ... over steps h, a quarter of the range, of which s is that at
@@ -14,11 +14,12 @@ With s_k the slope at the edge under member k, the variance
     \sum_j \rho_j^2 \Big[\min\big(1, \tfrac{c}{0.28\, r}\big)^2 s^2 e^2 + 0.6^2 (q(e) - m(e))^2
     + 1.25^2\,\mathrm{Var}_k(s_k)\, e^2\Big]
 
-is added: the slope may end, unless the section is a line, and it may differ from its estimate. The mean m(e)
-may be wrong where it leaves the extrapolation q(e), a line with the slope s, or a parabola if the section is
-steeper at the edge than before. The relevance ρ_j = V/(V + 0.03) is small for columns with little effect; V
-is the share of the target's variance that column j changes. Beyond two ranges only the logarithm of e counts.
-For the first variance, too, values outside of a range are moved towards it if the relevance is small.
+is added. The first term is for a change of the slope at the edge; it is small if the section is a line. The
+second is for the difference of the mean m(e) from the extrapolation q(e): a line with the slope s, or a
+parabola if the section is steepest at the edge. The third is for the error of the slope. The relevance
+ρ_j = V/(V + 0.03) is small for columns with little effect; V is the share of the target's variance that
+column j changes. Beyond two ranges e grows logarithmically. For the first variance, values outside of a range
+are moved towards it if the relevance is small.
 
 `novelty` is measured in the last hidden layer, with z(x) = E[h | x] · |W1| of all members: the mean distance
 d to the five nearest of the stored rows, relative to d₁, which 90 % of these rows do not exceed. Values
@@ -55,7 +56,7 @@ BEYOND = 2.0  # novelty of rows that are reported as unlike the training rows
 
 
 class TrainingRows(NamedTuple):
-    """Ranges of the standardised inputs, (d,), some of the training rows, (R, d), gaps, and doubts."""
+    """Ranges of the standardised inputs, (d,), some training rows, (R, d), gaps, and Gaussian processes."""
 
     low: Floats
     high: Floats
@@ -211,7 +212,7 @@ class Neighbourhood:
 
     @cached_property
     def _doubts(self) -> list[tuple[Doubt, float]]:
-        """Return the doubt about each output, and the largest of a training row given the others."""
+        """Return the variance of each output, and the largest of a training row given the others."""
         doubts = [Doubt(u, self.train.rows) for u in self.train.kernels]
         return [(doubt, float(doubt.own.max())) for doubt in doubts]
 

@@ -1,4 +1,4 @@
-r"""Laws of targets that have limits and steps: a latent law seen through an instrument that clips and rounds.
+r"""Distributions of targets with limits and steps: a latent variable that is clipped and rounded.
 
 The target is Y = round(clip(Z, a, b)), Z with the latent distribution function F. It has the values of a
 lattice (with a step s), or probabilities at the limits and a density between them (without). With
@@ -12,7 +12,7 @@ U(t) = E max(Z − t, 0), which follows from E|Z − t|, and t over the interval
 
 On a lattice each integral is the sum over the middles t = k + s/2 between its points, times s. Near the
 median of a row, 2 × 64 terms are summed; farther out, sums are replaced by integrals, whose terms differ by
-less than the error of the quadrature unless the latent law is narrower than a step there.
+less than the error of the quadrature unless the latent distribution is narrower than a step there.
 """
 
 import math
@@ -40,8 +40,8 @@ _LEAST = -1e300  # log-probability of impossible values, whose mean over rows do
 class Observed(ScalarPredictive):
     """Y = round(clip(Z)), row by row, for any latent distribution Z of one output.
 
-    With a step, `logpdf` is the log-probability of the cell of y minus log(step), so that it compares with
-    densities, and `y` is rounded to the lattice. Without a step it is the log-probability at a limit, and the
+    With a step, `logpdf` is the log-probability of the cell of y minus log(step), which is comparable with
+    densities; `y` is rounded to the lattice. Without a step it is the log-probability at a limit, and the
     log-density between limits. `logpmf` gives log-probabilities; values without probability have −1e300.
     Quantiles are the smallest y with cdf(y) ≥ q. Means are exact without a step; other
     moments and CRPS have relative errors of up to 5e-5.
@@ -77,7 +77,7 @@ class Observed(ScalarPredictive):
         return np.clip(cdf - part, 0.0, 1.0)
 
     def logpmf(self, y: ArrayLike) -> Floats:
-        """Compute log P(Y = y); −1e300 between the limits of a law without a step."""
+        """Compute log P(Y = y); −1e300 between the limits if there is no step."""
         rows, values, shape = self._pairs("y", y)
         return np.maximum(self._log_cell(rows, values, 0.0), _LEAST).reshape(shape)
 
@@ -225,7 +225,7 @@ class Observed(ScalarPredictive):
 def _panels(levels: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """Return nodes and weights between two limits per row, (rows, nodes) each.
 
-    Panels end at quantiles of the latent law; beyond them, at exponential distances.
+    Panels end at quantiles of the latent distribution; beyond them, at exponential distances.
     """
     lo, hi, parts = lower[:, None], upper[:, None], []
     edges = np.clip(levels, lo, hi)

@@ -1,7 +1,7 @@
 """One self-contained HTML page about a fitted model and its performance on labelled rows.
 
-`write_report(model, X, y, "report.html")` needs matplotlib and jinja2 (``pip install tggm[report]``); the
-page needs only a browser, and no network. `tggm.report.scores` needs neither of them, nor JAX.
+`write_report(model, X, y, "report.html")` needs matplotlib and jinja2 (``pip install matplotlib jinja2``).
+The page needs only a browser, and no network. `tggm.report.scores` needs neither of them, nor JAX.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -209,7 +209,7 @@ def confidence_verdict(confidence: Floats, right: Bools) -> str:
     if abs(gap) <= 2 * error:
         return f"On average probabilities are calibrated: {text}; on {len(right)} rows this can be chance."
     if gap < 0:
-        return f"The model is overconfident: {text}. Recalibrate it with new rows (`recalibrate`)."
+        return f"The model is overconfident: {text}. Use more members (`n_members`)."
     return f"The model is underconfident: {text}."
 
 

@@ -31,7 +31,7 @@ FAR = 10.0  # standard deviations beyond which training clips a value
 MOST_BEYOND = 0.1  # share of rows unlike the training rows that is reported
 SHARE = 0.01  # fraction of rows with such a value that is reported
 MENTIONED = 3  # columns
-REMEDY = "recalibrate the model if its means are still right; otherwise fit again with rows like these"
+REMEDY = "fit again with rows like these, or recalibrate a regression whose means are still right"
 
 
 def title(key: str, positive: str = "") -> str:

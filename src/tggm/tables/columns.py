@@ -14,7 +14,7 @@ from tggm.tables.table import Table, TableError
 from tggm.tables.target_encoding import CodeSums, Outcomes, TargetEncoding, encode_codes, encode_out_of_fold
 from tggm.tables.text import Dates, day_first, limit
 
-_NO_GAPS = "unknown: the training rows had no gaps there"
+_NO_GAPS = "unknown: no value was missing in training"
 MANY_ROWS = 10  # new rows from which a column without any known value causes a warning
 
 
@@ -60,7 +60,7 @@ LEAST_MARKED = 3  # rows that a mark must have
 
 @dataclass(frozen=True)
 class Number(Column):
-    """Numbers; a gap becomes the median, and an indicator marks gaps if the training rows had any.
+    """Numbers; missing ones become the median, with an indicator if the training rows had any.
 
     `marks` are words among the numbers, such as ``<LOD``. Each has an indicator; its number is the one after
     it (``<0.5``) or the median. `encoding` is the target encoding of repeated values, if it predicts better
@@ -102,8 +102,8 @@ class Number(Column):
         parts += ["with decimal commas"] * (self.decimal == ",")
         parts += [f"marked {', '.join(self.marks)}"] * bool(self.marks)
         parts += ["and its target encoding"] * (self.encoding is not None)
-        gaps = f"; gaps become {self.fill:g}, and a second column marks them" if self.indicator else ""
-        return " ".join(parts) + gaps
+        how = f"; missing values become {self.fill:g}, and a second column marks them"
+        return " ".join(parts) + (how if self.indicator else "")
 
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
         values, where = self._read(table)
@@ -119,7 +119,7 @@ class Number(Column):
         return np.column_stack([*parts, *encoded]).astype(np.float64)
 
     def _read(self, table: Table) -> tuple[Floats, Ints]:
-        """Return the values, NaN for gaps and bare marks, and the index of each row's mark, -1 for none."""
+        """Return the values, NaN for missing ones and bare marks, and the index of each row's mark or -1."""
         hint = table.decimal if table.decimal != "." else self.decimal
         spelling = table.spelling(self.name, hint, self.unit)
         if not self.marks or table.columns[self.name].dtype != object:
@@ -152,7 +152,7 @@ def marks_of(table: Table, name: str) -> tuple[tuple[str, ...], dict[str, int]]:
 OTHER, MISSING = "(other)", "(missing)"
 MOST_WORDS = 20_000  # in a model file
 MOST_ROWS = 2**53  # of a word: exact in double precision
-LEAST_RARE = 10  # rows of rare words, or of gaps, from which their common encoding is used
+LEAST_RARE = 10  # rows of rare or missing words from which their common encoding is used
 
 
 class _Words(Column):
@@ -165,10 +165,10 @@ class _Words(Column):
             raise ValueError("the levels of a category must be distinct words")
 
     def _codes(self, table: Table, notes: list[Note], rare: bool | tuple[str, ...], gaps: bool) -> Ints:
-        """Return the codes of `code_words`, and note words and gaps that the training rows did not have.
+        """Return the codes of `code_words`, and note words and missing values that are new.
 
         `rare` has the rare words of training, whose encoding other words do not have, or says whether all
-        words that are no level have it; `gaps`: the training rows had gaps.
+        words that are no level have it; `gaps`: values were missing in training.
         """
         code, words = code_words(table, self.name, self.levels), table.words(self.name)
         odd, known = code == len(self.levels), code < len(self.levels)
@@ -191,7 +191,7 @@ class _Words(Column):
 
 @dataclass(frozen=True)
 class Category(_Words):
-    """Indicators of the levels, of all rare words together, and of gaps."""
+    """Indicators of the levels, of all rare words together, and of missing values."""
 
     name: str
     levels: tuple[str, ...]
@@ -224,7 +224,7 @@ class Category(_Words):
 
 @dataclass(frozen=True)
 class Ordinal(_Words):
-    """The index of each level, from 0 for the lowest; a gap becomes the median and has an indicator."""
+    """The index of each level, from 0 for the lowest; missing values become the median, with an indicator."""
 
     name: str
     levels: tuple[str, ...]  # from the lowest to the highest
@@ -263,7 +263,7 @@ class Statistic(_Words):
     name: str
     outputs: tuple[str, ...]
     levels: tuple[str, ...]
-    counts: tuple[int, ...]  # rows of each level, of the rare words together, and of gaps
+    counts: tuple[int, ...]  # rows of each level, of rare words together, and without a value
     values: tuple[tuple[float, ...], ...]  # target encodings of the same
 
     def __post_init__(self) -> None:
@@ -301,7 +301,7 @@ class Statistic(_Words):
         return np.column_stack([out_of_fold, self.lookup[code, -1]])
 
     def codes(self, table: Table) -> Ints:
-        """Return the index of each row's word; those of rare words and of gaps come last."""
+        """Return the index of each row's word; those of rare and missing words come last."""
         return code_words(table, self.name, self.levels)
 
     def encoded(self, sums: CodeSums, without: int | None) -> "Statistic":
@@ -311,14 +311,14 @@ class Statistic(_Words):
 
     @property
     def lookup(self) -> Floats:
-        """Return the features of each level, of the rare words together, and of gaps, one row each."""
+        """Return the features of each level, of rare words together, and of missing ones, one row each."""
         counts = np.asarray(self.counts, dtype=np.float64)
         counts[-2] = 1.0  # a rare word has one row
         return np.column_stack([np.asarray(self.values, dtype=np.float64), np.log1p(counts)])
 
 
 def code_words(table: Table, name: str, levels: tuple[str, ...]) -> Ints:
-    """Return the index of each row's word among the levels; len(levels) for others, one more for gaps."""
+    """Return the index of each row's word among the levels; len(levels) for others, one more if missing."""
     index: dict[str | None, int] = {level: k for k, level in enumerate(levels)}
     index[None] = len(levels) + 1
     return np.array([index.get(word, len(levels)) for word in table.words(name).tolist()], dtype=np.int64)
@@ -333,7 +333,7 @@ LENGTH = {"year": YEAR, "week": 7.0, "day": 1.0}  # days of each cycle
 class DateColumn(Column):
     """Years since the first date, and sine and cosine of the position in each cycle that varies.
 
-    A gap becomes the median date with sine and cosine 0, and has an indicator.
+    A missing date becomes the median date with sine and cosine 0, and has an indicator.
     """
 
     name: str
@@ -380,7 +380,7 @@ class DateColumn(Column):
             example = repr(table.words(self.name)[wrong][0])
             if wrong.mean() > 0.5:
                 raise self._error(table, example)
-            text = f"{self.name}: {_count(wrong)} with words that are not dates ({example}), taken as gaps"
+            text = f"{self.name}: {_count(wrong)} with words that are not dates ({example}), taken as missing"
             notes.append(Note(text, True))
         if not self.indicator and gaps.any():
             notes.append(Note(f"{self.name}: {_count(gaps)} without a value, {_NO_GAPS}", False, gaps))
@@ -391,7 +391,7 @@ class DateColumn(Column):
         return np.stack([*columns, *[gaps] * self.indicator], axis=1).astype(np.float64)
 
     def _days(self, table: Table) -> Floats:
-        """Return days since 1970, NaN for gaps and words that are not dates."""
+        """Return days since 1970, NaN for missing values and words that are not dates."""
         column = table.columns[self.name]
         if column.dtype.kind == "f":
             if not np.isnan(column).all():

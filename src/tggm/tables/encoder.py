@@ -19,7 +19,7 @@ class Encoder:
     """Encode tables; `TableTransformer` also learns the columns."""
 
     columns_: tuple[Column, ...]
-    _missing: tuple[str, ...]  # words that mark gaps
+    _missing: tuple[str, ...]  # words that mark missing values
 
     @classmethod
     def of(cls, preparation: Preparation) -> Self:
@@ -38,7 +38,7 @@ class Encoder:
     def encode_known(self, X: Any) -> Any:
         """Return the numbers of a table, NaN in the columns of values that the training rows did not have.
 
-        These are words, and gaps in columns without any; also columns that the table lacks, with a warning.
+        These are new words, first missing values of a column, and, with a warning, absent columns.
         """
         table = self._table(X)
         return self._encode(table.completed([column.name for column in self.columns_]), unknown=True)

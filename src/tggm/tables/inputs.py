@@ -1,4 +1,4 @@
-"""Validate the inputs of `fit` and `predict`: arrays, data frames and gaps.
+"""Validate the inputs of `fit` and `predict`: arrays, data frames and missing values.
 
 `read_inputs` validates the arguments of `fit` and `new_rows` those of `predict`. narwhals reads frames of
 pandas, Polars, pyarrow and others column by column, by their types; none of these libraries is imported
@@ -24,7 +24,7 @@ _NESTED = (dict, list, set, tuple, np.ndarray)
 
 
 def read_inputs(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[Any]]:
-    """Validate inputs and targets of `fit`; return numbers without gaps, or a `Table` to encode."""
+    """Validate inputs and targets of `fit`; return complete numbers, or a `Table` to encode."""
     table = as_table(X) if is_table(X) else None
     if table is not None and not table.columns:
         raise TableError(f"{table.source} has no column to predict from; pass at least one.")
@@ -72,9 +72,9 @@ def _target_errors(rows: int, y: Any) -> Iterator[None]:
 
 
 def new_rows(estimator: Any, X: Any, *, unknown: bool = False, **options: Any) -> Any:
-    """Return inputs of new rows as numbers, without gaps; with `unknown`, NaN marks unknown values.
+    """Return inputs of new rows as complete numbers; with `unknown`, NaN marks unknown values.
 
-    These are categories and gaps that the training rows did not have, and columns that `X` lacks.
+    These are new categories, first missing values of a column, and columns that `X` lacks.
     """
     if (encoder := getattr(estimator, "table_", None)) is not None:
         return encoder.encode_known(X) if unknown else encoder.transform(X)
@@ -95,7 +95,7 @@ def new_rows(estimator: Any, X: Any, *, unknown: bool = False, **options: Any) -
     given = set(map(str, getattr(X, "columns", names)))  # `completed` has warned about the other columns
     if gaps[:, [str(name) in given for name in names]].any():
         how = "predictions average over their values in training" if unknown else "the mean is used there"
-        warn(f"`X` has gaps in columns without gaps in training ({shown}); {how}.")
+        warn(f"`X` has missing values in columns without any in training ({shown}); {how}.")
     if unknown:
         return X_
     return np.where(gaps, estimator.fitted_.scales.x.shift.astype(X_.dtype)[None, :], X_)
@@ -220,7 +220,7 @@ def _convert(values: list[Any], name: str, gaps: frozenset[str], source: str) ->
     if strange is not None:
         raise TypeError(
             f"{source} has a {type(strange).__name__} in column {name!r}; every argument must be a string or "
-            "a real number, a date or a gap. Leave the column out, or split it into such columns."
+            "a real number, a date or missing. Leave the column out, or split it into such columns."
         )
     return clean_words(values, gaps)
 

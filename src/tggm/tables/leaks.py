@@ -21,7 +21,7 @@ MOST_ROWS, LEAST_ROWS = 1000, 20
 MOST_PAIRED = 20  # columns that are combined: those with the largest R²
 MOST_OUTPUTS, MOST_NAMED = 4, 3
 WIDTH = 5  # neighbours on either side
-Candidates = dict[str, Floats]  # values of the rows by name; NaN for gaps
+Candidates = dict[str, Floats]  # values of the rows by name; NaN if missing
 
 
 def leak_notes(columns: Sequence[Column], X: Floats, outcome: Outcomes) -> list[str]:
@@ -67,7 +67,7 @@ def r_squared(values: Candidates, outcome: Outcomes) -> dict[str, float]:
         return {}
     x = np.array(list(values.values()))
     x = np.where(np.isfinite(x), x, np.nan)
-    order, known = np.argsort(x, axis=1), np.sort(~np.isnan(x), axis=1)[:, ::-1]  # gaps last
+    order, known = np.argsort(x, axis=1), np.sort(~np.isnan(x), axis=1)[:, ::-1]  # missing last
     targets = outcome.values if outcome.is_class else rankdata(outcome.values, axis=0)
     found = [_r_squared(y[order], known, outcome.is_class) for y in targets.T]
     best = np.min(found, axis=0) if outcome.is_class else np.max(found, axis=0)

@@ -40,8 +40,9 @@ def read_table(
 ) -> Table:  # fmt: skip
     """Read a CSV, Parquet or Excel file, by its content; ``-`` is standard input.
 
-    `missing` are words that mark a gap, besides `GAPS`. For CSV files the delimiter is by default found from
-    the first line (comma, semicolon, tab, bar), and the encoding is UTF-8, or UTF-16 with a byte order mark.
+    `missing` are words that mark a missing value, besides `GAPS`. For CSV files the delimiter is by default
+    found from the first line (comma, semicolon, tab, bar), and the encoding is UTF-8, or UTF-16 with a byte
+    order mark.
     A `TableError` has a message with the remedy.
     """
     name = "standard input" if path == "-" else path
@@ -59,7 +60,7 @@ def read_table(
         text = _decode(content, name, encoding)
         return parse_csv(text, name, delimiter=delimiter, decimal=decimal, missing=missing)
     except ModuleNotFoundError as error:
-        raise TableError(f"{name} needs {error.name} to be read: pip install 'tggm[tables]'.") from None
+        raise TableError(f"{name} needs {error.name} to be read: pip install {error.name}.") from None
 
 
 def _read(path: str) -> bytes:

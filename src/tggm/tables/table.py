@@ -1,4 +1,4 @@
-"""Tables in memory: named columns of numbers, words or dates, with gaps; one may be the target.
+"""Tables in memory: named columns of numbers, words or dates, some missing; one may be the target.
 
 A CSV file does not state which columns are numbers, so a column of words can be read in both ways: "7" is the
 number 7 for a model that was trained on numbers, and the word "7" for one that was trained on categories.
@@ -47,10 +47,10 @@ def warn(text: str, kind: type[Warning] = TableWarning) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns by name, in order: float64 with NaN for gaps, datetime64[us] with NaT, or strings with None.
+    """Columns by name, in order: float64 with NaN if missing, datetime64[us] with NaT, or strings with None.
 
     `categories` are the columns whose type is categorical, with their levels from the lowest to the highest,
-    empty if unordered; `missing` are words that were read as gaps besides the usual ones.
+    empty if unordered; `missing` are words that were read as missing besides the usual ones.
     """
 
     source: str  # name used in messages, usually that of the file
@@ -61,7 +61,7 @@ class Table:
     missing: tuple[str, ...] = ()
     named: bool = True  # false for the columns of an array
     numeric: bool = False  # whether it is an array of numbers, of which all columns are kept
-    absent: tuple[str, ...] = ()  # columns of gaps that stand for columns that the table lacks
+    absent: tuple[str, ...] = ()  # empty columns that stand for columns that the table lacks
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # how words are read
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class Table:
             raise TableError(f"{self.source} has no column {_names(missing)}; {hint}")
 
     def completed(self, names: Sequence[str]) -> "Table":
-        """Return the table with columns of gaps for those that it lacks, and warn.
+        """Return the table with empty columns for those that it lacks, and warn.
 
         Raise if it has none of them, or a column whose name looks like a misspelled one.
         """
@@ -119,7 +119,7 @@ class Table:
         return np.asarray(column == column)  # NaN and NaT differ from themselves
 
     def words(self, name: str) -> Words:
-        """Return a column as strings, None for gaps; whole numbers have no decimal point."""
+        """Return a column as strings, None if missing; whole numbers have no decimal point."""
         column, known = self.columns[name], self.known(name)
         if column.dtype == object:
             return column
@@ -171,7 +171,7 @@ class Table:
         return self._cache[key]
 
     def numbers(self, name: str, spelling: Spelling | None = None) -> Floats:
-        """Return a column as float64, NaN for gaps; raise `TableError` that lists words that are no numbers.
+        """Return a column as float64, NaN if missing; raise `TableError` with the words that are no numbers.
 
         `spelling` is found from the column by default.
         """
@@ -244,7 +244,7 @@ def stack_tables(tables: Sequence[Table], source: str) -> Table:
             table.require([name])
         parts = [table.columns[name] for table in tables]
         kinds = {part.dtype.kind for part in parts}
-        if kinds == {"f", "O"} and not any(table.different(name) for table in tables):  # numbers and gaps
+        if kinds == {"f", "O"} and not any(table.different(name) for table in tables):  # some are missing
             parts = [table.numbers(name) for table in tables]
         elif len(kinds) > 1:
             parts = [table.words(name) for table in tables]
@@ -256,7 +256,7 @@ def stack_tables(tables: Sequence[Table], source: str) -> Table:
 def _remedy(odd: Mapping[str, int]) -> str:
     first = repr(next(iter(odd)))
     return (
-        f"correct it, or mark it as a gap when fitting: --missing {first} of `tggm fit`, "
+        f"correct it, or mark it as missing when fitting: --missing {first} of `tggm fit`, "
         f"X.replace({first}, None) in Python."
     )
 

@@ -140,7 +140,7 @@ class TargetEncoding:
 
     @classmethod
     def of(cls, x: Floats, outcome: Outcomes | None) -> "TargetEncoding | None":
-        """Learn from numbers, NaN for gaps; None if they do not repeat, or neighbours predict as well."""
+        """Learn from numbers, NaN if missing; None if they do not repeat, or neighbours predict as well."""
         if outcome is None:
             return None
         value, count = np.unique(x[~np.isnan(x)], return_counts=True)
@@ -166,7 +166,7 @@ def beats_neighbours(x: Floats, levels: tuple[float, ...], commonest: float, out
     """Return whether a value's other rows predict its target better than rows with values next to it.
 
     Out-of-fold squared errors of the encoding are compared with those of the mean of few, many and all
-    neighbouring rows; it must be better than each by a fifth of the target's variance. Gaps are
+    neighbouring rows; it must be better than each by a fifth of the target's variance. Missing values are
     ignored, and so is a value that at least half of the rows have.
     """
     known = np.flatnonzero(~np.isnan(x) & ~np.isnan(outcome.values).any(1))
@@ -208,7 +208,7 @@ def _neighbour_mean(x: Floats, y: Floats, width: int) -> Floats:
 
 
 def code_numbers(x: Floats, levels: tuple[float, ...]) -> Ints:
-    """Return the index of each number among the levels; len(levels) for other numbers and gaps."""
+    """Return the index of each number among the levels; len(levels) for other and missing numbers."""
     place = np.searchsorted(levels, x)
     known = np.asarray(levels)[np.minimum(place, len(levels) - 1)] == x
     return np.where(known, place, len(levels)).astype(np.int64)

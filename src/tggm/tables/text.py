@@ -22,12 +22,12 @@ GAPS = (
 )  # words that mark a missing value: those of pandas, and dashes
 LONGEST = 1e15  # whole numbers up to here are exact
 TRUTH = {"true": 1.0, "false": 0.0}  # in upper or lower case
-Words = NDArray[np.object_]  # str, or None for a gap
-Dates = NDArray[np.datetime64]  # microseconds, NaT for a gap
+Words = NDArray[np.object_]  # str, or None if missing
+Dates = NDArray[np.datetime64]  # microseconds, NaT if missing
 
 
 def clean_words(values: Sequence[Any], gaps: frozenset[str]) -> Words:
-    """Return values of any type as stripped words, None for gaps; true and false get a capital letter."""
+    """Return values of any type as stripped words, None if missing; true and false get a capital letter."""
     different: dict[Any, str | None] = {None: None}
     for value in set(values) - {None}:
         word = format_number(value) if isinstance(value, float) else str(value).strip()
@@ -141,7 +141,7 @@ _FORMS = [
     )
 ]
 _DAY_FIRST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2\d{2,4}.*")
-_MOST = 0.9  # share of words that must be dates; the others become gaps
+_MOST = 0.9  # share of words that must be dates; the others become missing
 
 
 def are_dates(words: Sequence[str]) -> bool:
@@ -161,7 +161,7 @@ def day_first(words: Iterable[str]) -> bool | None:
 
 
 def parse_dates(words: Sequence[str | None], first: bool) -> Dates:
-    """Return dates, NaT for gaps and other words; with `first`, the day is before the month in 3/4/2024."""
+    """Return dates, NaT for other words; with `first`, the day is before the month in 3/4/2024."""
     known = {word: _parse_date(word, first) for word in set(words) if word is not None}
     return np.array([known.get(word) for word in words], dtype="datetime64[us]")  # type: ignore[arg-type]
 

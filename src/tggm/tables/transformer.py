@@ -41,15 +41,15 @@ _EMPTY, _CONSTANT, _ASKED = "it is empty", "it has the same value everywhere", "
 
 
 class TableTransformer(Encoder, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """Convert a table with words, categories, dates and gaps to numbers.
+    """Convert a table with words, categories, dates and missing values to numbers.
 
-    Numbers are unchanged; a gap becomes the median, and an extra column marks gaps. Few different words
+    Numbers are unchanged; missing ones become the median, and an extra column marks them. Few different words
     become indicators; many are target-encoded (out of fold for training rows). Ordered categories become
     their position, and dates a trend and sine and cosine of the position in year, week and day. Repeated
     numbers are also target-encoded if that predicts better than neighbouring values. Columns are
     left out, with a `TableWarning`, if they are constant, number or identify the rows, or repeat the target.
 
-    An array of numbers keeps all its columns; only columns with gaps get an extra one.
+    An array of numbers keeps all its columns; only columns with missing values get an extra one.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class TableTransformer(Encoder, TransformerMixin, BaseEstimator):  # type: ignor
     categorical : sequence of str or int, default ()
         Columns of numbers that are categories.
     dates : sequence of str or int, default ()
-        Columns of words that are dates; other words in them are gaps.
+        Columns of words that are dates; other words in them are missing values.
     missing : sequence of str, default ()
-        Words that mark a gap, besides the common ones (empty, NA, None, ?, -, ...).
+        Words that mark a missing value, besides the common ones (empty, NA, None, ?, -, ...).
     task : {"auto", "regression", "classification"}, default "auto"
         Type of the target, for target encodings.
 
