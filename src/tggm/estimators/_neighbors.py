@@ -45,7 +45,7 @@ class Found(NamedTuple):
     row_weight: Floats | None  # of the stored rows, with mean 1; None if all are equal
 
 
-def stored_rows(blocks: Blocks, classes: bool, limits: tuple[float, float] | None) -> Stored:
+def stored_rows(blocks: Blocks, classes: bool, limits: Floats | None) -> Stored:
     """Return at most `MOST_STORED` training rows with a weight and a measured target, at random."""
     rng = np.random.default_rng(0)
     if blocks.only is not None:
@@ -60,10 +60,10 @@ def stored_rows(blocks: Blocks, classes: bool, limits: tuple[float, float] | Non
     return Stored(X, y, weight, None)
 
 
-def _values(y: Any, limits: tuple[float, float] | None) -> Floats:
+def _values(y: Any, limits: Floats | None) -> Floats:
     """Return measured targets, and points beyond the limits for the rows at them; NaN for all others."""
     found = measured_targets(y)
-    for end, side in zip(limits or (), (-1, 1), strict=False):
+    for end, side in zip(() if limits is None else limits, (-1, 1), strict=False):
         found = np.where(np.asarray(y.side) == side, end + side * _BEYOND, found)
     return found
 
@@ -96,7 +96,7 @@ def _projections(model: Model, X: Any, groups: Sequence[Sequence[int]], classes:
 
 def find_candidates(
     model: Model, final: Model, blocks: Blocks, asked: Ints, count: int | None, *, classes: bool,
-    limits: tuple[float, float] | None = None,
+    limits: Floats | None = None,
 ) -> Found | None:  # fmt: skip
     """Find the candidates for the neighbours of held-out rows, given by their numbers in the kept block.
 
@@ -145,12 +145,12 @@ def find_candidates(
 
 def regression_neighbors(
     model: Model, final: Model, blocks: Blocks, held: list[HeldOut], rows: Ints,
-    calibration: Sequence[Calibration], settings: Settings, limits: tuple[float, float] | None,
+    calibration: Sequence[Calibration], settings: Settings, limits: Floats | None,
     process: GaussianProcess | None,
 ) -> tuple[Neighbors | None, tuple[Calibration, ...]]:  # fmt: skip
     """Choose neighbours of a calibrated regression; `held` are the predictions of `rows` of the block.
 
-    `limits` are those of the target on the scale of the model, if rows are at them. Also return the
+    `limits` are those of the targets on the scale of the model, (2, n), if rows are at them. Also return the
     calibration of the rows that no neighbour predicts.
     """
     if blocks.kept is None or any(each.kind == "linear" for each in calibration):
@@ -231,7 +231,7 @@ def calibration_of_rest(
 
 def neighbors_on_new_rows(
     old: Neighbors, model: Model, Z: Floats, held: list[HeldOut], calibration: Sequence[Calibration],
-    count: int | None, limits: tuple[float, float] | None,
+    count: int | None, limits: Floats | None,
 ) -> tuple[Neighbors | None, tuple[Calibration, ...]]:  # fmt: skip
     """Choose the weights of stored neighbours again, on rows that no member was trained on."""
     usable = np.logical_and.reduce([each.usable_mask for each in held])
@@ -252,7 +252,7 @@ def neighbors_on_new_rows(
 def _choose_rule(
     candidates: Candidates, held: list[HeldOut], calibration: Sequence[Calibration],
     stored: Callable[[float], Floats], kinds: Sequence[tuple[float, float]], row_weight: Floats | None,
-    count: int | None, limits: tuple[float, float] | None,
+    count: int | None, limits: Floats | None,
 ) -> Rule | None:  # fmt: skip
     """Choose by the mean CRPS over outputs; `stored` returns the stored values for a slope, (rows, n)."""
     pooled = [each.pooled() for each in held]
@@ -266,8 +266,8 @@ def _choose_rule(
         for j, (law, part, own) in enumerate(zip(laws, held, pooled, strict=True)):
             centre = values[:, :, j] + slope * own.centre[:, None]
             std, y = width * law.std()[:, None], part.y
-            if limits is not None and part.ends is not None:
-                (low, high), (lower, upper) = part.ends, limits
+            if limits is not None and part.ends is not None and np.isfinite(limits[:, j]).any():
+                (low, high), (lower, upper) = part.ends, limits[:, j]
                 y = np.where(np.isneginf(low), lower, np.where(np.isposinf(high), upper, y))
                 std = np.where((centre < lower) | (centre > upper), _POINT, std)
                 law, centre = Observed(law, lower, upper), np.clip(centre, lower, upper)
