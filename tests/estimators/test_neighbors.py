@@ -108,7 +108,7 @@ def test_a_neighbor_at_a_limit_gives_its_weight_to_the_atom(rng):
     assert_array_equal(near.value[:, 0] < -2, y[:300] == 0)
     fitted, Z = model.fitted_, model._inputs(rows)
     found = near.near(places(fitted.model, Z.astype(np.float32), near.projection))
-    law = alone.predict_dist(rows).latent
+    law = alone.predict_dist(rows)._latent
     shift, scale = (float(a[0]) for a in fitted.scales.y)
     centre = shift + scale * found.value[:, :, 0]
     width = near.rule.width * law.std()[:, None]
