@@ -220,7 +220,7 @@ def xgboostlss(kind: str, X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
     q, at = levels(200)[None], y_new[:, None]
     if kind == "ZIPoisson":  # rate and probability of additional zeros
         inside = np.clip((q - second) / (1 - second), 0.0, 1.0)
-        log = np.log(second * (at == 0) + (1 - second) * stats.poisson.pmf(at, first))
+        log = np.log(np.maximum(second * (at == 0) + (1 - second) * stats.poisson.pmf(at, first), 1e-20))
         return np.maximum(stats.poisson.ppf(inside, first), 0.0), log[:, 0]
     law = stats.nbinom(first, 1 - second)
     return law.ppf(q), law.logpmf(at)[:, 0]
