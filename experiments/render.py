@@ -836,6 +836,7 @@ def targets() -> str:
     for name, group in grouped(rows("targets"), "name").items():
         methods = grouped(group, "method")
         ours, smooth = methods.pop("tggm"), methods.pop("smooth")
+        methods.pop("tggm two parts", None)  # not another method; its figures are in the text
         best = min(methods, key=lambda m: np.mean([run["crps"] for run in methods[m]]))
         inside = joined(*(mean(f"inside{level:.0%}") for level in (0.5, 0.8, 0.9)))
         others = [found for m in methods.values() if (found := log(m))]

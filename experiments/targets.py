@@ -191,6 +191,41 @@ def classifier(X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
     return of_classes(model.predict_proba(X_new), model.classes_, y_new)
 
 
+def two_parts(X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
+    """Predict zeros by a classifier, and the other values by a regressor of the rows that have them."""
+    some, lattice = y > 0, bool(np.all(y == np.round(y)))
+    p = TGGMClassifier(random_state=0).fit(X, some).predict_proba(X_new)[:, 1:]
+    model = TGGMRegressor(support=(1, None, 1) if lattice else "auto", random_state=0)
+    rest, q = model.fit(X[some], y[some]).predict_dist(X_new), levels(200)[None]
+    quantiles = np.where(q <= 1 - p, 0.0, rest.ppf(np.clip((q - 1 + p) / p, 1e-9, 1 - 1e-9)))
+    if not lattice:
+        return quantiles, None
+    log = np.log(p[:, 0]) + rest.logpmf(np.maximum(y_new, 1))
+    return quantiles, np.where(y_new > 0, log, np.log1p(-p[:, 0]))
+
+
+def xgboostlss(kind: str, X: Any, y: Any, X_new: Any, y_new: Any) -> Any:
+    """Choose the number of trees by five folds."""
+    import xgboost
+    from xgboostlss import distributions
+    from xgboostlss.model import XGBoostLSS
+
+    option = "response_fn" if kind == "ZIPoisson" else "response_fn_total_count"
+    model = XGBoostLSS(getattr(getattr(distributions, kind), kind)(**{option: "exp"}))
+    train, new = xgboost.DMatrix(X, label=y, nthread=1), xgboost.DMatrix(X_new, nthread=1)
+    given = {"eta": 0.1, "max_depth": 3, "nthread": 1, "seed": 0}
+    folds = model.cv(given, train, num_boost_round=300, nfold=5, early_stopping_rounds=10, seed=0)
+    model.train(given, train, num_boost_round=len(folds))
+    first, second = (a[:, None] for a in model.predict(new, pred_type="parameters").to_numpy().T)
+    q, at = levels(200)[None], y_new[:, None]
+    if kind == "ZIPoisson":  # rate and probability of additional zeros
+        inside = np.clip((q - second) / (1 - second), 0.0, 1.0)
+        log = np.log(np.maximum(second * (at == 0) + (1 - second) * stats.poisson.pmf(at, first), 1e-20))
+        return np.maximum(stats.poisson.ppf(inside, first), 0.0), log[:, 0]
+    law = stats.nbinom(first, 1 - second)
+    return law.ppf(q), law.logpmf(at)[:, 0]
+
+
 OTHERS: dict[str, tuple[str, Callable[..., Any], list[str]]] = {
     "lightgbm quantiles": ("lightgbm", lightgbm_quantiles, QUANTILES),
     "lightgbm poisson": ("lightgbm", lightgbm_poisson, [f.__name__ for f in COUNTS]),
@@ -202,6 +237,9 @@ OTHERS: dict[str, tuple[str, Callable[..., Any], list[str]]] = {
     "statsmodels nb": ("statsmodels", partial(statsmodels_counts, "nb"), [f.__name__ for f in COUNTS]),
     "ordinal logit": ("statsmodels", ordinal, GRADED),
     "tggm classifier": ("tggm", classifier, GRADED),
+    "tggm two parts": ("tggm", two_parts, ["claims", "spending", "overdispersed", "inflated"]),
+    "xgboostlss zip": ("xgboostlss", partial(xgboostlss, "ZIPoisson"), [f.__name__ for f in COUNTS]),
+    "xgboostlss nb": ("xgboostlss", partial(xgboostlss, "NegativeBinomial"), [f.__name__ for f in COUNTS]),
 }
 METHODS = ["tggm", "smooth", *OTHERS]
 

@@ -19,7 +19,7 @@ from tggm.predictive.gaussian_mixture import LogTransform, checked_transform
 from tggm.predictive.gaussian_process import PROCESS, GaussianProcess, checked_process
 from tggm.predictive.neighbors import PREFIX, Neighbors, checked_neighbors
 from tggm.predictive.novelty import TrainingRows, checked_rows
-from tggm.predictive.support import Support, restored_support
+from tggm.predictive.support import Support, restored_supports
 from tggm.settings import count, flag, layers, or_auto, precision
 from tggm.tables.schema import restored_classes
 
@@ -51,7 +51,7 @@ class State(NamedTuple):
     guarantee: Floats | None
     neighbors: Neighbors | None
     train: TrainingRows | None
-    support: Support | None
+    supports: tuple[Support | None, ...]
     process: GaussianProcess | None
 
 
@@ -137,15 +137,15 @@ def checked_state(arrays: Arrays, meta: Meta, task: str, shapes: Callable[[int, 
     given = arrays.get(STORED)
     scores = None if given is None else checked_scores(given, classes=not regression)
     train = checked_rows(*(arrays[name] for name in TRAIN)) if TRAIN[0] in arrays else None
-    support, process = restored_support(meta["support"], n), checked_process(arrays, meta["process"], d)
-    if not regression and any(part is not None for part in (transform, support, process)):
+    supports, process = restored_supports(meta["supports"], n), checked_process(arrays, meta["process"], d)
+    if not regression and (supports or any(part is not None for part in (transform, process))):
         raise ValueError("a classifier has neither a transform nor a support nor a Gaussian process")
     names: Any = meta["features"]
     if names is not None and (not isinstance(names, list) or [type(name) for name in names] != [str] * d):
         raise ValueError(f"feature names must be a list of {d} strings")
     return State(
         parameters, scales, names, flat, classes, pools, transform, scores,
-        neighbors, train, support, process,
+        neighbors, train, supports, process,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ KINDS = {  # pool and transform of a regressor
     "scales": (["scales", 0.6, 2.0, 0.2, 50.0], None),
     "log scales": (["scales", 0.6, 2.0, 0.2, 0.5], 1.5),
 }
-SUPPORTS = {"limits": (3.0, 7.0, None), "counts": (0.0, None, 1.0), "tenths": (None, None, 0.1)}
+SUPPORTS = {"limits": [3.0, 7.0, None], "counts": [0.0, None, 1.0], "tenths": [None, None, 0.1]}
 
 
 def _inputs():
@@ -40,7 +40,8 @@ def regressor(kind="student", *, outputs=1, **settings):
     """Return a regressor with this pool and transform, or of a student with this support."""
     arrays, meta = to_state(_regressor(outputs, tuple(settings.items())))
     pool, transform = KINDS.get(kind, (STUDENT, None))
-    meta |= {"calibration": [pool] * outputs, "transform": transform, "support": SUPPORTS.get(kind)}
+    meta |= {"calibration": [pool] * outputs, "transform": transform}
+    meta |= {"supports": [SUPPORTS[kind], *(outputs - 1) * [None]] if kind in SUPPORTS else []}
     return from_state(TGGMRegressor, arrays, meta)
 
 

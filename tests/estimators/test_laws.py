@@ -26,17 +26,24 @@ MODELS = {
     "mixture": untrained(TGGMRegressor(hidden=3, **SMALL), 2, 1),
     "one layer": untrained(TGGMRegressor(hidden=3, **SMALL), 2, 1, calibration=(STUDENT,)),
     "limits": untrained(
-        TGGMRegressor(hidden=3, **SMALL), 2, 1, calibration=(STUDENT,), support=Support(0.0, 2.0)
+        TGGMRegressor(hidden=3, **SMALL), 2, 1, calibration=(STUDENT,), supports=(Support(0.0, 2.0),)
     ),
     "grades": untrained(
-        TGGMRegressor(hidden=3, **SMALL), 2, 1, calibration=(STUDENT,), support=Support(0.0, None, 0.5)
+        TGGMRegressor(hidden=3, **SMALL), 2, 1, calibration=(STUDENT,), supports=(Support(0.0, None, 0.5),)
+    ),
+    "several supports": untrained(
+        TGGMRegressor(hidden=3, **SMALL),
+        2,
+        2,
+        calibration=(STUDENT, GAUSSIAN),
+        supports=(Support(0.0, None, 0.5), None),
     ),
     "several outputs": untrained(TGGMRegressor(hidden=3, **SMALL), 2, 2, calibration=(STUDENT, GAUSSIAN)),
     "several layers": untrained(TGGMRegressor(hidden=(3, 2), **SMALL), 2, 2, calibration=(STUDENT, STUDENT)),
     "classes": untrained(TGGMClassifier(hidden=3, **SMALL), 2, 3),
 }
-ALL = few(MODELS, "mixture", "several layers", "classes", "limits", "grades")
-WITH_UNITS = [name for name in MODELS if name not in ("classes", "limits", "grades")]
+ALL = few(MODELS, "mixture", "several layers", "classes", "limits", "grades", "several supports")
+WITH_UNITS = [name for name in MODELS if name not in ("classes", "limits", "grades", "several supports")]
 NUMBERS = few(WITH_UNITS, "mixture", "several layers")
 FEW = settings(max_examples=4, deadline=None, derandomize=True)
 ORDERS = st.permutations(range(4))
@@ -47,8 +54,9 @@ def predicted(model, rows):
     if model.task == "classification":
         return [model.predict_proba(rows)]
     quantiles = model.predict_quantiles(rows, [0.1, 0.5, 0.9])
-    log_density = model.predict_dist(rows).logpdf(quantiles[..., 1])
-    return [*model.predict(rows, return_std=True), quantiles, log_density]
+    dist = model.predict_dist(rows)
+    score = dist.crps if len(model.fitted_.supports) > 1 else dist.logpdf
+    return [*model.predict(rows, return_std=True), quantiles, score(quantiles[..., 1])]
 
 
 def with_fitted(estimator, **changes):

@@ -7,10 +7,10 @@ from scipy.stats import norm
 
 from tggm import TGGMClassifier, TGGMRegressor, load, save
 from tggm.data import from_arrays
-from tggm.estimators._neighbors import calibration_of_rest
-from tggm.predictive.calibration import HeldOut, fit_calibration
+from tggm.estimators._neighbors import _choose_rule, calibration_of_rest
+from tggm.predictive.calibration import Calibration, HeldOut, fit_calibration
 from tggm.predictive.member_moments import places
-from tggm.predictive.neighbors import Rule
+from tggm.predictive.neighbors import Candidates, Rule
 
 FAST = {"hidden": (12,), "features": None, "n_members": 4, "max_epochs": 8, "random_state": 0}
 
@@ -58,6 +58,19 @@ def test_rows_that_kernels_predict_do_not_set_the_width_of_others(rng, cells):
     after = calibration_of_rest(before, held, np.full((N, 1), 0.5), values, rule)
     assert before.factors[0] < 1.5
     assert 1.85 < after.distribution(*np.array([[0.0], [1.0], [0.0]])).std()[0] < 2.15
+
+
+@pytest.mark.parametrize("wide", [0, 100])
+def test_a_calibration_that_makes_crps_much_worse_is_not_used(rng, wide):
+    """Kernels predict most of the narrow rows; the others are 100 widths away, where wide rows are not."""
+    y = np.concatenate([np.zeros(800), rng.choice([-1.0, 1.0], 100), rng.normal(size=wide)])
+    N, narrow = len(y), np.arange(len(y)) < 900
+    var = np.tile(np.where(narrow, 1e-4, 1.0), (2, 1))
+    held = HeldOut(np.zeros((2, N)), var, np.ones((2, N), bool), y, np.ones(N))
+    near = Candidates(np.where(narrow, 0.0, 1e9)[:, None], np.zeros((N, 1), int), 1.0)
+    before = (Calibration("student", (1.0, 1.0, 0.2)),)
+    found = _choose_rule(near, [held], before, lambda _: np.zeros((1, 1)), [(0.0, 0.1)], None, 1, None)
+    assert (found[1] == before) == (wide > 0)
 
 
 def test_neighbors_are_left_out_where_they_do_not_help(rng):
@@ -108,7 +121,7 @@ def test_a_neighbor_at_a_limit_gives_its_weight_to_the_atom(rng):
     assert_array_equal(near.value[:, 0] < -2, y[:300] == 0)
     fitted, Z = model.fitted_, model._inputs(rows)
     found = near.near(places(fitted.model, Z.astype(np.float32), near.projection))
-    law = alone.predict_dist(rows).latent
+    law = alone.predict_dist(rows)._latent
     shift, scale = (float(a[0]) for a in fitted.scales.y)
     centre = shift + scale * found.value[:, :, 0]
     width = near.rule.width * law.std()[:, None]

@@ -131,7 +131,10 @@ WRONG = {
     "vector_target": [1, None],
     "calibration": [3, [["student", 1.0]], [["linear"]], [["magic"], ["magic"]]],
     "transform": ["sqrt", [0.0], float("inf")],
-    "support": ["auto", 3, [], [1, 0], [0, 1, -1], [0, 1, 0.3], [0, "1"], [float("nan"), None]],
+    "supports": [
+        *("auto", 3, None, [None], ["auto", None]),
+        *([s, None] for s in ([], [1, 0], [0, 1, -1], [0, 1, 0.3], [0, "1"], [float("nan"), None])),
+    ],
     "converged": ["yes"],
 }
 

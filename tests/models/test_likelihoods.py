@@ -134,6 +134,21 @@ def test_missing_targets_leave_the_marginal_of_the_others():
     assert density(single, (Y[:, 1:], np.zeros((3, 1))))[0] == 0
 
 
+def test_limits_of_several_outputs_have_probabilities_given_the_measured_ones():
+    model, mean, cov = incomplete(2)
+    Y, side = np.array([[0.4, 0.7], [np.nan, -0.3], [1.1, 0.2]]), np.array([[0, 1], [0, -1], [1, -1]])
+    std = np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
+    # ∫ N(y | mean, cov) dy₂ beyond the limit, by a sum
+    y = np.linspace(0.7, 12, 40_001)
+    joint = stats.multivariate_normal(mean[0], cov[0]).pdf(np.stack([np.full_like(y, 0.4), y], 1))
+    want = [
+        np.log(np.trapezoid(joint, y)),
+        stats.norm.logcdf(-0.3, mean[1, 1], std[1, 1]),
+        stats.norm.logsf(1.1, mean[2, 0], std[2, 0]) + stats.norm.logcdf(0.2, mean[2, 1], std[2, 1]),
+    ]
+    assert_allclose(density(model, (Y, side.astype(float))), want, rtol=1e-6)
+
+
 def problem(rng, m=5, n=4):
     return small.random_model(rng, m=m, n=n, likelihood=Probit), jnp.asarray(rng.standard_normal((6, 3)))
 

@@ -8,6 +8,7 @@ from scipy import stats
 from tggm.predictive import joint as module
 from tggm.predictive.calibration import Calibration, pooled
 from tggm.predictive.gaussian_mixture import GaussianMixture
+from tggm.predictive.observed import Observed
 from tggm.predictive.student import StudentPredictive
 
 MEAN, WIDTH = np.array([[1.0, -2.0]]), np.array([[0.5, 3.0]])
@@ -74,6 +75,26 @@ def test_draws_have_the_marginals_and_the_rank_correlation():
     # Kendall's tau of a Gaussian copula is 2 arcsin(ρ) / π; five standard errors of at most √(2/(9 n)) · 2
     tau = stats.kendalltau(draws[:, 0], draws[:, 1]).statistic
     assert abs(tau - 2 / np.pi * np.arcsin(RHO)) < 5 * 2 * np.sqrt(2 / (9 * size))
+
+
+def test_draws_and_covariances_of_outputs_with_limits_and_steps():
+    marginals = [law(0.0, 0.0).marginal(j) for j in (0, 1)]
+    parts = [Observed(marginals[0], 0.8, None), Observed(marginals[1], -4.0, None, 1.0)]
+    joint = module.CopulaPredictive(parts, R)
+    draws = joint.rvs(40_000, random_state=0)[:, 0]
+    for j, part in enumerate(parts):
+        assert np.all(part.support.contains(draws[:, j]))
+        for y in (0.8, 1.0, 2.0) if j == 0 else (-4.0, -2.0, 1.0):
+            p = part.cdf(y)[0]
+            assert abs((draws[:, j] <= y).mean() - p) < 4.5 * np.sqrt(p * (1 - p) / 40_000)
+    # both normal variables below z: Owen's formula by SciPy
+    ends = [(0.8 - 1.0) / 0.5, (-3.5 + 2.0) / 3.0]
+    want = stats.multivariate_normal([0, 0], R[0]).cdf(ends)
+    both = np.mean((draws[:, 0] == 0.8) & (draws[:, 1] == -4.0))
+    assert abs(both - want) < 4.5 * np.sqrt(want * (1 - want) / 40_000)
+    assert_allclose(joint.cov()[0], np.cov(draws.T), atol=0.03 * joint.std()[0].prod(), rtol=0.03)
+    with pytest.raises(ValueError, match=r"no joint density; use marginal\(j\).logpdf\(y\[:, j\]\)"):
+        joint.logpdf([[1.0, 2.0]])
 
 
 def test_log_density_is_finite_far_out():

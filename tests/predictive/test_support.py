@@ -5,7 +5,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from tggm.predictive import Support
-from tggm.predictive.support import NO_PLAN, checked_support, plan_support, restored_support
+from tggm.predictive.support import (
+    NO_PLAN,
+    checked_support,
+    plan_support,
+    plan_supports,
+    restored_supports,
+)
 
 N = 1000
 RNG = np.random.default_rng(0)
@@ -106,6 +112,14 @@ def test_good_supports():
     assert checked_support("auto") == "auto"
     assert checked_support(None) is checked_support((None, None)) is None
     assert checked_support([0, None]) == Support(0.0, None, None)
-    assert restored_support([0.0, 1.0, 0.1], 1) == Support(0.0, 1.0, 0.1)
-    with pytest.raises(ValueError, match="a support of 2 outputs"):
-        restored_support([0.0, 1.0, 0.1], 2)
+    assert checked_support([(0, None), None]) == [Support(0.0), None]
+    assert restored_supports([[0.0, 1.0, 0.1], None], 2) == (Support(0.0, 1.0, 0.1), None)
+    with pytest.raises(ValueError, match="supports of 2 outputs"):
+        restored_supports([[0.0, 1.0, 0.1]], 2)
+
+
+def test_each_output_has_its_own_plan():
+    Y = np.stack([np.maximum(LATENT, 0), np.where(LATENT > 1, np.nan, LATENT)], axis=1)
+    assert plan_supports("auto", Y) == (plan_support("auto", Y[:, 0]), NO_PLAN)
+    assert [plan.base for plan in plan_supports([Support(-9.0), None], Y)] == [(-9.0, None, None), None]
+    assert [plan.base for plan in plan_supports(Support(-9.0), Y)] == 2 * [(-9.0, None, None)]

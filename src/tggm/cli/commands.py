@@ -230,8 +230,7 @@ def info(given: Any) -> None:
     ]
     if target.is_class:
         lines.append("classes: " + ", ".join(map(str, fitted.classes_.tolist())))
-    if fitted.fitted_.support is not None:
-        lines.append(f"target values: {fitted.fitted_.support}")
+    lines += [f"target values: {support}" for support in fitted.fitted_.supports]
     lines += ["", "the file contains:", *(f"  {text}" for text in _contents(fitted, stored))]
     lines += ["", "columns:", *(f"  {column.name}: {column.description}" for column in stored.columns)]
     if stored.left_out:

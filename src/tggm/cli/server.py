@@ -98,9 +98,9 @@ class ServedModel:
                 return found | {"probabilities": p.tolist(), "notes": notes}
             dist = self._model.predict_dist(table)
             low, high = (float(dist.ppf(q)[0]) for q in (0.001, 0.999))
-            y, support = np.linspace(low, high, POINTS), self._model.fitted_.support
-            if support is not None and support.step is not None:
-                y = np.unique(support.observe(y))
+            y = np.linspace(low, high, POINTS)
+            for support in self._model.fitted_.supports:
+                y = y if support.step is None else np.unique(support.observe(y))
             answers = {"mean": dist.mean(), "deviation": dist.std()}
             answers |= {"quantiles": dist.ppf(np.array([LEVELS])), "y": y}
             answers["density"] = dist[np.zeros(1, int)].pdf(y[None, :])[0]  # of the first row

@@ -277,7 +277,7 @@ def _result(
     positive = None if place is None else str(model.classes_[place])
     held = 0 if test is None else len(test)
     record = FitRecord(source, rows, held, options.seed, seconds, figures, positive)
-    support = model.fitted_.support
+    support = next(iter(model.fitted_.supports), None)
     facts = {
         "model": options.output, "task": target.task, "target": target.name, "rows": rows, "held_out": held,
         "columns": [column.name for column in model.table_.columns_], "hidden": model.layers_,

@@ -115,9 +115,9 @@ def _inputs(xp: Any, predictor: Any, preparation: Preparation | None) -> tuple[d
 
 def _regression(xp: Any, predictor: Any, outputs: Outputs, Z: Array, levels: list[float]) -> dict[str, Array]:
     """Return mean, deviation and quantiles of every output, in the units of the target."""
-    if predictor.fitted_.support is not None:
+    if supports := [str(tuple(each)) for each in predictor.fitted_.supports if each is not None]:
         raise ValueError(
-            f"the model has the support {tuple(predictor.fitted_.support)}, which ONNX files cannot hold; "
+            f"the model has the support {', '.join(supports)}, which ONNX files cannot hold; "
             "fit with support=None, or use load(path, backend='numpy')."
         )
     y, log = predictor.fitted_.scales.y, predictor.fitted_.transform

@@ -206,7 +206,7 @@ class NumPyRegressor(PortablePredictor):
         if state.neighbors is not None:
             places = np.concatenate([each.places(state.neighbors.projection) for each in found])
             near = state.neighbors.near(places)
-        dists = target_laws(state.calibration, members, near, state.transform, state.support)
+        dists = target_laws(state.calibration, members, near, state.transform, state.supports)
         return dists if starts is None else [Marginal(dist, starts) for dist in dists]
 
     def _reshape(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -91,9 +91,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             probability. Classification: probabilities ("auto"), that of the second of two classes, or
             log-odds as in `decision_function`.
         n_walks : int or "auto", default "auto"
-            Number of walks, rounded up to an even number: each random order of the columns has its own
-            background row and is used in both directions. "auto" makes about 512 predictions per row, and at
-            least about two per column.
+            Number of random orders of the columns, each with its own background row, rounded up to an even
+            number. "auto" makes about 512 predictions per row, and at least about two per column.
         random_state : int, RandomState or None, default 0
             Seed of the orders and the background rows.
 

@@ -31,7 +31,7 @@ from tggm.estimators._settings import Settings
 from tggm.estimators._support import latent_scale, scale_target
 from tggm.models.layers import Incomplete
 from tggm.predictive.gaussian_mixture import LogTransform
-from tggm.predictive.support import NO_PLAN, Plan, Support
+from tggm.predictive.support import Plan
 from tggm.settings import plain
 from tggm.tables import Table, TableTransformer
 from tggm.tables.inputs import as_table, read_inputs
@@ -97,7 +97,7 @@ class Data:
     classes: NDArray[Any] | None = None
     calibration_rows: tuple[Any, Any] | None = None  # inputs and targets set aside for a guarantee
     holdout: Holdout = Holdout()  # noqa: RUF009  # immutable
-    plan: Plan = NO_PLAN  # supports of the target
+    plans: tuple[Plan, ...] = ()  # supports of each target
 
     def __post_init__(self) -> None:
         self.sparse, self.n_kept = bool(sparse.issparse(self.X)), len(self.weight)
@@ -116,8 +116,8 @@ class Data:
 class StreamData:
     """A stream: all members hold out the same rows and see the rows of a block in different orders."""
 
-    mean_weight, sparse, transform, calibration_rows, plan = 1.0, False, None, None, NO_PLAN
-    holdout = Holdout()
+    mean_weight, sparse, transform, calibration_rows = 1.0, False, None, None
+    holdout, plans = Holdout(), ()
 
     def __init__(self, stream: Stream, settings: Settings, rng: np.random.Generator, *, labels: bool) -> None:
         if stream.table is None and (chosen := [name for name in CHOICES if len(settings.given[name])]):
@@ -264,8 +264,10 @@ def read_numbers(
             )
         if settings.target_transform == "log":
             raise ValueError("`target_transform` must be 'auto' or None for a stream; pass log targets.")
-        if isinstance(settings.support, Support):
-            raise ValueError(f"`support` must be 'auto' or None for a stream; got {tuple(settings.support)}.")
+        if settings.support not in ("auto", None):
+            raise ValueError(
+                f"`support` must be 'auto' or None for a stream; got {settings.given['support']}."
+            )
         return StreamData(stream, settings, rng, labels=False)
     half = None
     if isinstance(censored, str) or getattr(getattr(y, "dtype", None), "names", None):
@@ -285,7 +287,7 @@ def read_numbers(
             "`censored` must not be a limit on the same side for every row; add rows that were measured, or "
             "with a limit on the other side."
         )
-    Y, side, half, transform, plan = scale_target(settings, inputs, *targets_, weights)
+    Y, side, half, transform, plans = scale_target(settings, inputs, *targets_, weights)
     targets_ = Targets(Y, side, half)
     y_scales = targets_.scales(weights, settings.standardize)
     if limits is not None and side is not None and settings.standardize:
@@ -294,7 +296,7 @@ def read_numbers(
     calibration = None if chosen is None else (_encode_more(X_, chosen, columns), targets.of(chosen).Y)
     return Data(
         inputs, targets_, weights, columns, scales, targets_.Y.shape[1], _name_of(y), y_.ndim == 1,
-        transform, calibration_rows=calibration, holdout=holdout, plan=plan,
+        transform, calibration_rows=calibration, holdout=holdout, plans=plans,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Store what predictions need (`Fitted`): draw the members, pool them after training, and predict."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -54,7 +54,7 @@ class Fitted:
     guarantee: Floats | None = None  # (n, M) sorted scores of calibration rows, see `predictive.conformal`
     neighbors: Neighbors | None = None
     train: novelty.TrainingRows | None = None  # ranges and some rows of the inputs; None for sparse inputs
-    support: Support | None = None  # of a single target
+    supports: tuple[Support | None, ...] = ()  # of each output; empty if no output has one
     process: gp.GaussianProcess | None = None  # averaged with the members' means
 
     @property
@@ -145,9 +145,10 @@ def retrain(
 def fitted_of(model: Any, data: Data | StreamData, settings: Settings) -> Fitted:
     """Return the trained members without pooling."""
     network = settings.network_for(data.X.shape[1], data.n_outputs, data.sparse)
+    bases = tuple(plan.base for plan in data.plans)
     return Fitted(
         jax.tree.map(np.asarray, model), network, data.columns, data.scales, data.target, data.flat,
-        data.classes, transform=data.transform, support=data.plan.base,
+        data.classes, transform=data.transform, supports=bases if any(bases) else (),
     )  # fmt: skip
 
 
@@ -177,17 +178,14 @@ def pool_regression(
             if settings.calibrate:
                 fitted = _calibrated(fitted, held, rows, data)
                 limits, censored = None, isinstance(data, Data) and data.y.side is not None
-                if censored and fitted.support is not None and not data.plan.censored:
-                    limits, censored = units_of(fitted).limits(fitted.support), False
+                if censored and fitted.supports and not data.plans[0].censored:
+                    limits, censored = _limits(fitted), False
                 # measured rows alone would be biased where others are censored
                 if settings.neighbors != 0 and not (
                     (censored and settings.neighbors is None) or settings.late
                 ):
                     pair = members if blocks.partial else fitted.model, fitted.model
-                    step = None if fitted.support is None else fitted.support.step
-                    if isinstance(data, Data) and fitted.support is not None and step is not None:
-                        y = observed_targets(fitted, data)[rows]
-                        held = [units_of(fitted).cells_of(fitted.support, held[0], y)]
+                    held = _with_cells(fitted, held, rows, data)
                     near, pools = regression_neighbors(
                         *pair, blocks, held, rows, fitted.calibration, settings, limits, fitted.process
                     )
@@ -210,30 +208,46 @@ def _with_process(
 
 
 def _calibrated(fitted: Fitted, held: list[HeldOut], rows: Any, data: Data | StreamData) -> Fitted:
-    """Calibrate each output, and choose the support of a single target."""
-    plan = data.plan
-    if isinstance(data, Data) and plan.base is not None and plan.base.step is not None:
-        held = [units_of(fitted).cells_of(plan.base, held[0], observed_targets(fitted, data)[rows])]
-    pools = tuple(map(partial(fit_calibration, most=units_of(fitted).most), held))
-    if not (isinstance(data, Data) and plan.candidates):
-        return replace(fitted, calibration=pools)
-    y = observed_targets(fitted, data)[rows]
-    support, pool = choose_support(plan, held[0], y, units_of(fitted), pools[0])
-    return replace(fitted, support=support, calibration=(pool,))
+    """Calibrate each output, and choose its support."""
+    held = _with_cells(fitted, held, rows, data)
+    pools = [fit_calibration(part, most=units_of(fitted, j).most) for j, part in enumerate(held)]
+    supports: list[Support | None] = list(fitted.supports or len(pools) * (None,))
+    for j, plan in enumerate(data.plans):
+        if isinstance(data, Data) and plan.candidates:
+            y, units = observed_targets(fitted, data, j)[rows], units_of(fitted, j)
+            supports[j], pools[j] = choose_support(plan, held[j], y, units, pools[j])
+    return replace(fitted, supports=tuple(supports) if any(supports) else (), calibration=tuple(pools))
 
 
-def units_of(fitted: Fitted) -> Units:
-    """Return the units of a single target."""
-    return Units(float(fitted.scales.y.shift[0]), float(fitted.scales.y.scale[0]), fitted.transform)
+def _with_cells(fitted: Fitted, held: list[HeldOut], rows: Any, data: Data | StreamData) -> list[HeldOut]:
+    """Add the cells of the held-out targets whose support has a step."""
+    found = list(held)
+    for j, support in enumerate(fitted.supports):
+        if isinstance(data, Data) and support is not None and support.step is not None:
+            y = observed_targets(fitted, data, j)[rows]
+            found[j] = units_of(fitted, j).cells_of(support, held[j], y)
+    return found
 
 
-def observed_targets(fitted: Fitted, data: Data) -> Floats:
-    """Return the single targets of a fit as they were given, (rows,)."""
+def units_of(fitted: Fitted, output: int) -> Units:
+    """Return the units of one output."""
+    shift, scale = fitted.scales.y
+    return Units(float(shift[output]), float(scale[output]), fitted.transform)
+
+
+def _limits(fitted: Fitted) -> Floats | None:
+    """Return lower and upper limits of all outputs in the model's units, (2, n); None without any."""
+    ends = [np.array((each or Support()).ends) for each in fitted.supports]
+    return np.stack([units_of(fitted, j).forward(end) for j, end in enumerate(ends)], 1) if ends else None
+
+
+def observed_targets(fitted: Fitted, data: Data, output: int) -> Floats:
+    """Return the targets of one output as they were given to `fit`, (rows,)."""
     Y: Floats = data.y.Y if fitted.transform is None else fitted.transform.inverse(data.y.Y)
-    y = Y[:, 0]
-    if data.plan.base is None or data.y.side is None:
+    y, base = Y[:, output], data.plans[output].base
+    if base is None or data.y.side is None:
         return y
-    (low, high), side = data.plan.base.ends, data.y.side[:, 0]
+    (low, high), side = base.ends, data.y.side[:, output]
     return np.where(side < 0, low, np.where(side == 1, high, y))
 
 
@@ -258,14 +272,15 @@ def recalibrate_model(fitted: Fitted, Z: Floats, Y: Floats, weight: Floats, neig
         rows = [
             each._replace(mean=gp.shifted(fitted.process, Z, each.mean[..., None])[..., 0]) for each in rows
         ]
-    if fitted.support is not None:
-        rows = [rows[0]._replace(ends=units_of(fitted).ends(fitted.support, Y[:, 0]))]
-    pools = tuple(map(partial(fit_calibration, most=units_of(fitted).most), rows))
+    for j, support in enumerate(fitted.supports):
+        if support is not None:
+            rows[j] = rows[j]._replace(ends=units_of(fitted, j).ends(support, Y[:, j]))
+    pools = tuple(fit_calibration(part, most=units_of(fitted, j).most) for j, part in enumerate(rows))
     found, near = replace(fitted, calibration=pools), fitted.neighbors
     if near is not None:
         inputs = Z.astype(fitted.dtype, copy=False)
-        limits = None if fitted.support is None else units_of(fitted).limits(fitted.support)
-        near, pools = neighbors_on_new_rows(near, fitted.model, inputs, rows, pools, neighbors, limits)
+        with_limits = rows, pools, neighbors, _limits(fitted)
+        near, pools = neighbors_on_new_rows(near, fitted.model, inputs, *with_limits)
         found = replace(found, neighbors=near, calibration=pools)
     scores = None if np.ptp(weight) else conformal_scores(found, Z, Y)  # widths depend on the calibration
     return replace(found, guarantee=scores)
@@ -291,10 +306,11 @@ def conformal_scores(fitted: Fitted, Z: Floats, Y: Floats) -> Floats:
     """
     mean, var = moments(fitted, Z)
     z = model_targets(fitted, Y)
-    if fitted.support is not None:
-        limits = fitted.support._replace(step=None)
-        z = np.clip(mean[..., 0].mean(0), *units_of(fitted).ends(limits, Y[:, 0]))[:, None]
-        z = np.where(limits.contains(Y), z, np.inf)
+    for j, support in enumerate(fitted.supports):
+        if support is not None:
+            limits = support._replace(step=None)
+            ends = units_of(fitted, j).ends(limits, Y[:, j])
+            z[:, j] = np.where(limits.contains(Y[:, j]), np.clip(mean[..., j].mean(0), *ends), np.inf)
     return sorted_scores(np.stack([scores_of(mean[..., j], var[..., j], z[:, j]) for j in range(z.shape[1])]))
 
 
@@ -308,8 +324,8 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
         )
     Z, starts = fitted.filled(Z)
     mean, var = moments(fitted, Z)
-    y, ends = fitted.scales.y, []
-    for j, scores in enumerate(fitted.guarantee):
+    y, ends, supports = fitted.scales.y, [], fitted.supports or len(fitted.guarantee) * (None,)
+    for j, (scores, support) in enumerate(zip(fitted.guarantee, supports, strict=True)):
         q = quantile(scores, level) * (1 + _ROUNDING)
         centre, width = centre_and_width(mean[:, :, j], var[:, :, j])
         centre, square = averages(centre, starts), averages(centre**2 + width**2, starts)
@@ -318,7 +334,7 @@ def guaranteed_interval(fitted: Fitted, Z: Floats, level: float) -> tuple[Floats
             both = y.shift[j] + y.scale[j] * np.stack([centre - q * width, centre + q * width])
         both = np.clip(both, -_MOST, _MOST)
         both = both if fitted.transform is None else fitted.transform.inverse(both)
-        ends.append(both if fitted.support is None else np.clip(both, *fitted.support.ends))
+        ends.append(both if support is None else np.clip(both, *support.ends))
     lower, upper = np.stack(ends, axis=2)
     return lower, upper
 
@@ -338,7 +354,7 @@ def pool(fitted: Fitted, Z: Floats, found: list[GaussianMixture]) -> list[Scalar
     near, X = None, Z.astype(fitted.dtype, copy=False)
     if fitted.neighbors is not None:
         near = fitted.neighbors.near(ensemble.places(fitted.model, X, fitted.neighbors.projection))
-    return target_laws(fitted.calibration, found, near, fitted.transform, fitted.support)
+    return target_laws(fitted.calibration, found, near, fitted.transform, fitted.supports)
 
 
 def marginals(fitted: Fitted, Z: Floats) -> list[ScalarPredictive]:
@@ -361,7 +377,7 @@ def distribution(fitted: Fitted, Z: Floats) -> ScalarPredictive | JointPredictiv
 
 def mean(fitted: Fitted, Z: Floats) -> Floats:
     """Return the mean of each output, (rows, n)."""
-    if fitted.transform is not None or fitted.neighbors is not None or fitted.support is not None:
+    if fitted.transform is not None or fitted.neighbors is not None or fitted.supports:
         return np.stack([each.mean() for each in marginals(fitted, Z)], axis=1)
     y, (full, starts) = fitted.scales.y, fitted.filled(Z)
     found = gp.shifted(fitted.process, full, ensemble.member_means(fitted.model, full, fitted.dtype)).mean(0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -45,7 +46,7 @@ class Found(NamedTuple):
     row_weight: Floats | None  # of the stored rows, with mean 1; None if all are equal
 
 
-def stored_rows(blocks: Blocks, classes: bool, limits: tuple[float, float] | None) -> Stored:
+def stored_rows(blocks: Blocks, classes: bool, limits: Floats | None) -> Stored:
     """Return at most `MOST_STORED` training rows with a weight and a measured target, at random."""
     rng = np.random.default_rng(0)
     if blocks.only is not None:
@@ -60,10 +61,10 @@ def stored_rows(blocks: Blocks, classes: bool, limits: tuple[float, float] | Non
     return Stored(X, y, weight, None)
 
 
-def _values(y: Any, limits: tuple[float, float] | None) -> Floats:
+def _values(y: Any, limits: Floats | None) -> Floats:
     """Return measured targets, and points beyond the limits for the rows at them; NaN for all others."""
     found = measured_targets(y)
-    for end, side in zip(limits or (), (-1, 1), strict=False):
+    for end, side in zip(() if limits is None else limits, (-1, 1), strict=False):
         found = np.where(np.asarray(y.side) == side, end + side * _BEYOND, found)
     return found
 
@@ -96,7 +97,7 @@ def _projections(model: Model, X: Any, groups: Sequence[Sequence[int]], classes:
 
 def find_candidates(
     model: Model, final: Model, blocks: Blocks, asked: Ints, count: int | None, *, classes: bool,
-    limits: tuple[float, float] | None = None,
+    limits: Floats | None = None,
 ) -> Found | None:  # fmt: skip
     """Find the candidates for the neighbours of held-out rows, given by their numbers in the kept block.
 
@@ -145,12 +146,12 @@ def find_candidates(
 
 def regression_neighbors(
     model: Model, final: Model, blocks: Blocks, held: list[HeldOut], rows: Ints,
-    calibration: Sequence[Calibration], settings: Settings, limits: tuple[float, float] | None,
+    calibration: Sequence[Calibration], settings: Settings, limits: Floats | None,
     process: GaussianProcess | None,
 ) -> tuple[Neighbors | None, tuple[Calibration, ...]]:  # fmt: skip
     """Choose neighbours of a calibrated regression; `held` are the predictions of `rows` of the block.
 
-    `limits` are those of the target on the scale of the model, if rows are at them. Also return the
+    `limits` are those of the targets on the scale of the model, (2, n), if rows are at them. Also return the
     calibration of the rows that no neighbour predicts.
     """
     if blocks.kept is None or any(each.kind == "linear" for each in calibration):
@@ -170,36 +171,13 @@ def regression_neighbors(
 
     kinds = [kind for kind in nearest.KINDS if limits is None or kind[0] == 0]
     near = found.candidates, parts, calibration, stored, kinds, found.row_weight
-    rule = _choose_rule(*near, settings.neighbors, limits)
-    if rule is None:
+    chosen = _choose_rule(*near, settings.neighbors, limits)
+    if chosen is None:
         return None, tuple(calibration)
-    pools, rule = _calibrations_of_rest(
-        found.candidates, parts, calibration, stored(rule.slope), found.row_weight, rule
-    )
+    rule, pools = chosen
     mean = mean if final is model else member_means(final, X, settings.dtype).mean(0)
     values = stored(rule.slope).astype(np.float32)
     return Neighbors(found.projection, found.points, values, found.row_weight, rule), pools
-
-
-def _calibrations_of_rest(
-    candidates: Candidates, held: list[HeldOut], calibration: Sequence[Calibration], stored: Floats,
-    row_weight: Floats | None, rule: Rule,
-) -> tuple[tuple[Calibration, ...], Rule]:  # fmt: skip
-    """Fit the calibration of each output again to held-out rows, for a rule in the units of `points`.
-
-    In the rule that is returned kernels are as wide as before, relative to the new distributions.
-    """
-    index = candidates.stored[:, : rule.count]
-    near = 1.0 if row_weight is None else row_weight[index].astype(np.float64)
-    weight = rule.weights(candidates.distance[:, : rule.count] * candidates.typical, near)
-    each = zip(calibration, held, np.moveaxis(stored[index].astype(np.float64), 2, 0), strict=True)
-    found = tuple(calibration_of_rest(one, part, weight, values, rule) for one, part, values in each)
-    rows = [part.pooled() for part in held]
-    before, after = (
-        np.log([own.law(pool).std() for own, pool in zip(rows, pools, strict=True)]).mean()
-        for pools in (calibration, found)
-    )
-    return found, replace(rule, width=min(rule.width * float(np.exp(before - after)), 1.0))
 
 
 def calibration_of_rest(
@@ -231,7 +209,7 @@ def calibration_of_rest(
 
 def neighbors_on_new_rows(
     old: Neighbors, model: Model, Z: Floats, held: list[HeldOut], calibration: Sequence[Calibration],
-    count: int | None, limits: tuple[float, float] | None,
+    count: int | None, limits: Floats | None,
 ) -> tuple[Neighbors | None, tuple[Calibration, ...]]:  # fmt: skip
     """Choose the weights of stored neighbours again, on rows that no member was trained on."""
     usable = np.logical_and.reduce([each.usable_mask for each in held])
@@ -242,39 +220,62 @@ def neighbors_on_new_rows(
     found = nearest.find_candidates_of(old, places(model, Z[rows], old.projection), most)
     kinds = [(old.rule.slope, width) for width in nearest.WIDTHS]
     parts = [each.take(rows) for each in held]
-    rule = _choose_rule(found, parts, calibration, lambda _: old.value, kinds, old.weight, count, limits)
-    if rule is None:
-        return None, tuple(calibration)
-    pools, rule = _calibrations_of_rest(found, parts, calibration, old.value, old.weight, rule)
-    return replace(old, rule=rule), pools
+    chosen = _choose_rule(found, parts, calibration, lambda _: old.value, kinds, old.weight, count, limits)
+    return (None, tuple(calibration)) if chosen is None else (replace(old, rule=chosen[0]), chosen[1])
 
 
 def _choose_rule(
     candidates: Candidates, held: list[HeldOut], calibration: Sequence[Calibration],
     stored: Callable[[float], Floats], kinds: Sequence[tuple[float, float]], row_weight: Floats | None,
-    count: int | None, limits: tuple[float, float] | None,
-) -> Rule | None:  # fmt: skip
-    """Choose by the mean CRPS over outputs; `stored` returns the stored values for a slope, (rows, n)."""
-    pooled = [each.pooled() for each in held]
-    laws: list[ScalarPredictive] = [
-        one.distribution(each.centre, each.var, each.between)
-        for one, each in zip(calibration, pooled, strict=True)
-    ]
+    count: int | None, limits: Floats | None,
+) -> tuple[Rule, tuple[Calibration, ...]] | None:  # fmt: skip
+    """Choose by the mean CRPS over outputs; `stored` returns the stored values for a slope, (rows, n).
 
-    def losses(slope: float, width: float) -> Losses:
-        each, values = [], stored(slope)[candidates.stored].astype(np.float64)
-        for j, (law, part, own) in enumerate(zip(laws, held, pooled, strict=True)):
-            centre = values[:, :, j] + slope * own.centre[:, None]
-            std, y = width * law.std()[:, None], part.y
-            if limits is not None and part.ends is not None:
-                (low, high), (lower, upper) = part.ends, limits
-                y = np.where(np.isneginf(low), lower, np.where(np.isposinf(high), upper, y))
-                std = np.where((centre < lower) | (centre > upper), _POINT, std)
-                law, centre = Observed(law, lower, upper), np.clip(centre, lower, upper)
-            each.append(nearest.crps_losses(law, y, centre, std))
-        return lambda v: np.stack([loss(v) for loss in each]).mean(0)
+    Also fit the calibration of each output again, for rows without similar training rows, and make kernels as
+    wide as before, relative to the new distributions. Both stay as they were if CRPS is clearly worse then:
+    rows that only kernels predict have no weight, and can get distributions that are much too wide.
+    """
+    kept, mix = tuple(calibration), held[0].weight / held[0].weight.sum()
+    losses = partial(_crps_losses, held, stored, limits, candidates.stored, kept)
+    rule = nearest.choose(candidates, losses, kinds, held[0].weight, row_weight, count)
+    if rule is None:
+        return None
+    index = candidates.stored[:, : rule.count]
+    near = 1.0 if row_weight is None else row_weight[index].astype(np.float64)
+    weight = rule.weights(candidates.distance[:, : rule.count] * candidates.typical, near)
+    values = np.moveaxis(stored(rule.slope)[index].astype(np.float64), 2, 0)
+    each = zip(kept, held, values, strict=True)
+    found = tuple(calibration_of_rest(one, part, weight, value, rule) for one, part, value in each)
+    rows = [part.pooled() for part in held]
+    before, after = (
+        np.log([own.law(pool).std() for own, pool in zip(rows, pools, strict=True)]).mean()
+        for pools in (kept, found)
+    )
+    again = replace(rule, width=min(rule.width * float(np.exp(before - after)), 1.0))
+    both = ((kept, rule.width), (found, again.width))
+    old, new = (_crps_losses(held, stored, limits, index, p, rule.slope, h)(weight) for p, h in both)
+    loss = mix @ (new - old)
+    worse = loss > nearest.LEAST_GAIN * np.sqrt(mix**2 @ (new - old - loss) ** 2)
+    return (rule, kept) if worse else (again, found)
 
-    return nearest.choose(candidates, losses, kinds, held[0].weight, row_weight, count)
+
+def _crps_losses(
+    held: list[HeldOut], stored: Callable[[float], Floats], limits: Floats | None, index: Ints,
+    calibration: Sequence[Calibration], slope: float, width: float,
+) -> Losses:  # fmt: skip
+    each, values = [], stored(slope)[index].astype(np.float64)
+    for j, (one, part) in enumerate(zip(calibration, held, strict=True)):
+        own = part.pooled()
+        law: ScalarPredictive = one.distribution(own.centre, own.var, own.between)
+        centre = values[:, :, j] + slope * own.centre[:, None]
+        std, y = width * law.std()[:, None], part.y
+        if limits is not None and part.ends is not None and np.isfinite(limits[:, j]).any():
+            (low, high), (lower, upper) = part.ends, limits[:, j]
+            y = np.where(np.isneginf(low), lower, np.where(np.isposinf(high), upper, y))
+            std = np.where((centre < lower) | (centre > upper), _POINT, std)
+            law, centre = Observed(law, lower, upper), np.clip(centre, lower, upper)
+        each.append(nearest.crps_losses(law, y, centre, std))
+    return lambda v: np.stack([loss(v) for loss in each]).mean(0)
 
 
 def class_neighbors(

@@ -40,7 +40,7 @@ def to_state(estimator: TableEstimator) -> tuple[dict[str, np.ndarray], dict[str
         "transform": None if fitted.transform is None else fitted.transform.shift,
         "neighbors": None if fitted.neighbors is None else asdict(fitted.neighbors.rule),
         "process": None if fitted.process is None else [fitted.process.share, fitted.process.constant],
-        "support": None if fitted.support is None else list(fitted.support),
+        "supports": [None if each is None else list(each) for each in fitted.supports],
         "converged": bool(estimator.converged_),
     }  # fmt: skip
     if fitted.classes is not None:

@@ -93,7 +93,7 @@ class Settings:
     guarantee: float | None = None
     neighbors: int | None = 0  # None for "auto"
     gaussian_process: bool = False
-    support: Support | str | None = None
+    support: Support | str | list[Support | None] | None = None
     started: float = field(default_factory=time.perf_counter)
 
     @classmethod

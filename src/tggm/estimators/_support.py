@@ -1,5 +1,6 @@
 """The scale and the support of a target: its logarithm, rows at limits, and the choice after training."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from tggm.predictive import Observed, ScalarPredictive, Support
 from tggm.predictive.base import log_between
 from tggm.predictive.calibration import MOST_VARIANCE, Calibration, HeldOut, evenly_spaced, fit_calibration
 from tggm.predictive.gaussian_mixture import LogTransform
-from tggm.predictive.support import NO_PLAN, Plan, plan_support
+from tggm.predictive.support import NO_PLAN, Plan, plan_supports
 
 MOST_COMPARED, FEWEST_COMPARED = 2000, 20  # rows used to decide on the logarithm of the target
 LONG_TAIL = 8.0  # robust deviations from the median; the logarithm needs a target beyond
@@ -29,33 +30,33 @@ _PENALTY = 1.0  # on squared coefficients of standardised columns
 
 def scale_target(
     settings: Settings, X: Floats, Y: Floats, side: Floats | None, half: Floats | None, weight: Floats
-) -> tuple[Floats, Floats | None, Floats | None, LogTransform | None, Plan]:
-    """Choose the scale of the target, and censor the rows at its limits.
+) -> tuple[Floats, Floats | None, Floats | None, LogTransform | None, tuple[Plan, ...]]:
+    """Choose the scale of the targets, and censor the rows at their limits.
 
-    Return transformed targets, their sides and half widths as in `Targets`, the transform, and the supports.
+    Return transformed targets, sides and half widths as in `Targets`, the transform, and the plans.
     """
-    given, plan = settings.support, NO_PLAN
-    if Y.shape[1] > 1 and isinstance(given, Support):
-        raise ValueError(f"`support` is for one output; `y` has {Y.shape[1]}. Fit one model for each output.")
-    if given is not None and Y.shape[1] == 1 and (given != "auto" or side is None):
-        plan = plan_support(given, Y[:, 0])._replace(censored=side is not None)
-    transform = read_transform(settings.target_transform, X, Y, side, weight, plan)
-    if plan.cells is not None:
-        Y, side = limit_rows(plan.cells, Y, side)
+    given, plans = settings.support, Y.shape[1] * (NO_PLAN,)
+    if given is not None and (given != "auto" or side is None):
+        plans = tuple(p._replace(censored=side is not None) for p in plan_supports(given, Y))
+    transform = read_transform(settings.target_transform, X, Y, side, weight, plans[0])
+    Y, side = limit_rows([plan.cells for plan in plans], Y, side)
     if transform is None:
-        return Y, side, half, transform, plan
+        return Y, side, half, transform, plans
     Z = transform.forward(Y)
     if half is not None and side is not None:  # the interval of the logarithm; it may have no lower end
         low, high = transform.forward(Y - half), transform.forward(Y + half)
         Z = np.where(side == 2, np.where(np.isinf(low), high, 0.5 * (low + high)), Z)
         side = np.where((side == 2) & np.isinf(low), -1.0, side)
         half = np.where(side == 2, 0.5 * (high - low), 0.0)
-    return Z, side, half, transform, plan
+    return Z, side, half, transform, plans
 
 
-def limit_rows(support: Support, Y: Floats, side: Floats | None) -> tuple[Floats, Floats | None]:
-    """Return the ends of the cells of rows at limits, and their sides."""
-    low, high = support.cell(Y)
+def limit_rows(
+    supports: Sequence[Support | None], Y: Floats, side: Floats | None
+) -> tuple[Floats, Floats | None]:
+    """Return the ends of the cells of targets at limits, (rows, n), and their sides."""
+    cells = [(support or Support()).cell(y) for support, y in zip(supports, Y.T, strict=True)]
+    low, high = (np.stack(ends, axis=1) for ends in zip(*cells, strict=True))
     found = np.where(np.isinf(low), -1.0, 0.0) + np.where(np.isinf(high), 1.0, 0.0)
     if side is not None:
         found = np.where(side == 0, found, side)
@@ -84,7 +85,7 @@ def read_transform(
     y, at = Y[rows], None if side is None else np.where(side == 2, 0.0, side)[rows]
     lower = None if plan.cells is None else plan.cells.lower
     if lower is not None or (least >= 0 and (side is not None or plan.cells is not None)):
-        y, at = (y, at) if plan.cells is None else limit_rows(plan.cells, y, at)
+        y, at = (y, at) if plan.cells is None else limit_rows([plan.cells], y, at)
         return shifted_log(X[rows], y[:, 0], None if at is None else at[:, 0], lower or 0.0)
     better = side is None and least > 0 and _has_long_tail(y[:, 0])
     better = better and log_is_better(X[rows], y[:, 0], weight[rows])
@@ -98,12 +99,6 @@ def require_positive(transform: LogTransform | None, Y: Floats) -> None:
             f"`y` must be above {-transform.shift:g} because this model predicts its logarithm; got "
             f"{np.nanmin(Y):g}. Leave such rows out."
         )
-
-
-def require_support(support: Support, Y: Floats) -> None:
-    """Raise if a target is not in the support of the model."""
-    if not (good := support.contains(Y)).all():
-        raise ValueError(f"`y` must be in the support of the model, {tuple(support)}; got {Y[~good][0]:g}.")
 
 
 def _has_long_tail(y: Floats) -> bool:
@@ -205,11 +200,6 @@ class Units(NamedTuple):
     scale: float
     transform: LogTransform | None
 
-    def limits(self, support: Support) -> tuple[float, float]:
-        """Return the limits of a support, in the model's units."""
-        low, high = self.forward(np.array(support.ends))
-        return float(low), float(high)
-
     def ends(self, support: Support, y: Floats) -> tuple[Floats, Floats]:
         """Return the ends of the cells of targets, in the model's units."""
         low, high = support.cell(y)
@@ -232,10 +222,6 @@ class Units(NamedTuple):
         """Convert targets to the model's units; infinite values stay infinite."""
         moved = y if self.transform is None else self.transform.forward(y)
         return (moved - self.shift) / self.scale
-
-    def law(self, latent: ScalarPredictive) -> ScalarPredictive:
-        """Convert a distribution in transformed units."""
-        return latent if self.transform is None else self.transform.distribution(latent)
 
 
 def choose_support(
@@ -277,7 +263,7 @@ def _law_of(held: HeldOut, calibration: Calibration, units: Units) -> ScalarPred
     """Return the distribution of each held-out row, in units of the target."""
     rows = held.pooled()
     latent = rows.law(calibration, held.y - rows.error, loc=units.shift, scale=units.scale)
-    return units.law(latent)
+    return latent if units.transform is None else units.transform.distribution(latent)
 
 
 def _cell_log(law: ScalarPredictive, low: Floats, high: Floats) -> Floats:

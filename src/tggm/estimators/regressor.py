@@ -18,10 +18,11 @@ from tggm.estimators import _fitted as compute
 from tggm.estimators._base import TableEstimator
 from tggm.estimators._data import numbers_of, read_numbers, row_weights
 from tggm.estimators._settings import REGRESSION, Settings
-from tggm.estimators._support import require_positive, require_support
+from tggm.estimators._support import require_positive
 from tggm.models import Network
 from tggm.predictive.base import require_level
 from tggm.predictive.member_moments import measured_targets, member_means
+from tggm.predictive.support import plan_supports
 from tggm.tables.inputs import new_rows
 from tggm.training import Observer
 
@@ -102,11 +103,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     guarantee : float or None, default None
         Highest level of intervals with guaranteed coverage, see `predict_interval`. A tenth of the rows (with
         `groups`: of the groups), at least level / (1 − level) and at most 10,000, is set aside for this.
-    support : {"auto"}, (lower, upper), (lower, upper, step) or None, default "auto"
-        Possible values of the target, for one output: limits, None without one, and the step of a lattice,
-        such as 1 for counts. Rows at a limit are censored observations, and predictions have a probability
-        there. "auto" detects limits and steps in the targets, and uses them if predictions of held-out rows
-        do not get worse, see docs/targets.md. None is a smooth distribution.
+    support : {"auto"}, (lower, upper), (lower, upper, step), list of these or None, default "auto"
+        Possible values of the targets: limits, None without one, and the step of a lattice, such as 1 for
+        counts. Rows at a limit are censored observations, and predictions have a probability there. "auto"
+        finds limits and steps in the targets, and uses them where held-out rows are not predicted worse, see
+        docs/targets.md. None is a smooth distribution. A list has one entry for each output.
     ignore, categorical, dates : sequence of str or int, default ()
         Names or positions of columns to leave out, and of those that are categories or dates, see
         `TableTransformer`.
@@ -115,12 +116,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     random_state : int, RandomState or None, default None
         The same seed on the same machine gives the same model.
     checkpoint : path or None, default None
-        File in which `fit` stores its state every few seconds. The same fit resumes from it after a crash,
-        see docs/scaling.md. Needs a fixed `random_state`.
+        File in which `fit` stores its state, and from which it resumes after a crash, see docs/scaling.md.
+        Needs a fixed `random_state`.
     n_jobs : int or None, default None
-        Number of joblib workers that train pairs of members, each stopped by its own held-out rows; -1 is one
-        for each core. The result is the same for every number. None trains all members together in this
-        process, on all cores, see docs/scaling.md.
+        Number of joblib workers that train pairs of members; -1 is one for each core. The result is the same
+        for every number. None trains all members together in this process, see docs/scaling.md.
     verbose : bool, default False
         Print progress, the time to the next possible end, and why training ended.
 
@@ -136,7 +136,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Weights and biases from each hidden layer to the next, with a leading axis of members.
     layers_ : tuple of int
         Number of hidden units in each layer.
-    support_ : (lower, upper, step) or None
+    support_ : (lower, upper, step) or None, or a list with one of these for each of several outputs
         Limits and step of the predictions; None for a smooth distribution on all numbers.
     n_iter_ : int
         Epochs run.
@@ -144,12 +144,12 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         Epoch, counted from 1, whose parameters each member kept.
     history_ : dict
         "train" and "held_out": mean objective and mean held-out score, shape (n_members, n_iter_); "epoch":
-        their epochs, from 1. A model file stores at most a thousand of them.
+        their epochs, from 1; at most a thousand in a model file.
     undone_ : ndarray of shape (n_members,)
         Number of steps and epochs of each member that were undone because training diverged.
     evals_result_ : dict
-        After `fit` with an `eval_set`: for each set, "validation_0" and so on, lists of "epoch" (from 0) and
-        of "rmse", "log_likelihood" and "crps" of the mixture of the members before calibration.
+        For each set of `eval_set`, "validation_0" and so on: lists of "epoch" (from 0) and of "rmse",
+        "log_likelihood" and "crps" of the mixture of the members before calibration.
     converged_ : bool
         Whether training ended neither by an interruption nor by the failure of a member.
     table_ : TableTransformer or None
@@ -165,7 +165,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         max_epochs: int | str = "auto", time_budget: float | None = None, weight_decay: float | str = "auto",
         cv: Any = 0.1, standardize: bool | str = "robust", target_transform: str | None = "auto",
         calibrate: bool = True, neighbors: bool | int | str = "auto", gaussian_process: bool = True,
-        guarantee: float | None = None, support: str | Sequence[float | None] | None = "auto",
+        guarantee: float | None = None, support: str | Sequence[Any] | None = "auto",
         ignore: Sequence[str | int] = (), categorical: Sequence[str | int] = (),
         dates: Sequence[str | int] = (), dtype: str = "float32", random_state: Any = None,
         checkpoint: str | os.PathLike[str] | None = None, n_jobs: int | None = None, verbose: bool = False,
@@ -176,10 +176,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
     _explainable: ClassVar = ("mean", "std")
 
     @property
-    def support_(self) -> tuple[float | None, ...] | None:
+    def support_(self) -> tuple[float | None, ...] | list[tuple[float | None, ...] | None] | None:
         """Return lower limit, upper limit and step of the predictions; None for a smooth distribution."""
         check_is_fitted(self, "fitted_")
-        return None if self.fitted_.support is None else tuple(self.fitted_.support)
+        found = [None if each is None else tuple(each) for each in self.fitted_.supports]
+        return found[0] if len(found) == 1 else found or None
 
     @classmethod
     def paper_bp(cls, **settings: Any) -> PaperRegressor:
@@ -222,8 +223,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
             `y` was measured; for one output. Predictions are for the true value. With "interval" the columns
             of `y` are the ends of intervals that contain the values; ends may be equal or infinite.
         eval_set : list of (X, y), or (X, y), optional
-            Rows to evaluate during training, about 100 times, with the best parameters so far; the scores are
-            in `evals_result_`. They are not used for training.
+            Rows to evaluate during training, about 100 times; the scores are in `evals_result_`.
         early_stopping_rounds : int, optional
             End training when the log-likelihood of the last evaluation set has not risen for so many epochs,
             and keep the parameters with its highest value. By default only the rows that members hold out
@@ -254,8 +254,8 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         if not np.isfinite(Y).all():
             raise ValueError(f"`y` must be finite; got {Y[~np.isfinite(Y)][0]}. Leave such rows out.")
         require_positive(self.fitted_.transform, Y)
-        if self.fitted_.support is not None:
-            require_support(self.fitted_.support, Y)
+        if self.fitted_.supports:  # raise for targets outside
+            plan_supports(list(self.fitted_.supports), Y)
         weight = row_weights(sample_weight, Z)
         kept = weight > 0
         count = check.neighbors(self.neighbors)
@@ -263,17 +263,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return self
 
     def predict(self, X: ArrayLike, return_std: bool | str = False) -> Floats | tuple[Floats, ...]:
-        """Return the mean of y given x, and its standard deviation if asked for.
+        """Return the mean of y given x, shaped like `y` in `fit`, and its standard deviation if asked for.
 
-        Returns
-        -------
-        mean : ndarray, shape (n_rows,) or (n_rows, n_outputs)
-            Shaped like `y` in `fit`.
-        std : ndarray of the same shape
-            Only with ``return_std=True``.
-        noise, disagreement : ndarray of the same shape
-            Instead of `std` with ``return_std="parts"``: the noise of y, and the disagreement of members,
-            which decreases with more rows. Their squares add up to the variance.
+        With ``return_std="parts"`` two parts replace the standard deviation: the noise of y, and the
+        disagreement of members, which decreases with more rows. Their squares add up to the variance.
         """
         check_is_fitted(self, "fitted_")
         if isinstance(return_std, str):
@@ -289,12 +282,9 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         With ``calibrate=False`` it is the mixture of the members' Gaussians. Calibrated marginals of several
         outputs are joined by a Gaussian copula. See docs/predictive-distributions.md.
 
-        Returns
-        -------
-        ScalarPredictive
-            For one output: mean, var, std, pdf, logpdf, cdf, ppf, interval, rvs and crps.
-        JointPredictive
-            For several: mean, cov, rvs, joint logpdf, and the marginal of each output.
+        One output has a `ScalarPredictive`: mean, var, std, pdf, logpdf, cdf, ppf, interval, rvs and crps.
+        Several have a `JointPredictive`: mean, cov, rvs, and the marginal of each output; without supports
+        also the joint logpdf.
         """
         return compute.distribution(self.fitted_, self._inputs(X))
 
@@ -307,14 +297,10 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
 
         With ``guarantee=True`` it is the mean ± q deviations, where q is the smallest number for which
         enough of M calibration rows are inside: rows set aside by the constructor's `guarantee`, or given to
-        `recalibrate`. Then y is inside with a probability of at least `level`, and of at most
-        `level` + 1/(M + 1) if no two scores are equal. This probability is an average over sets of M rows and
-        new rows. It holds for every distribution and every model, if the rows are exchangeable (for example
-        drawn independently from one distribution). The probability of one fit has a standard deviation of
-        √(level (1 − level) / (M + 2)). The guarantee does not hold for a single x, a group of rows, or after
-        a drift. After a fit with `groups`, M is the number of groups set aside, with one calibration row
-        each; the guarantee is then for a row of a new group, if groups are exchangeable. Censored rows are
-        left out, and weights are ignored. Raises ValueError if M is too small for `level`.
+        `recalibrate`. If rows are exchangeable, y is inside with a probability of at least `level`, and of at
+        most `level` + 1/(M + 1) if no two scores are equal, on average over sets of M rows and new rows, see
+        docs/uncertainty.md. After a fit with `groups`, M is the number of groups set aside, and groups must
+        be exchangeable. Rows with limits (`censored`) are left out. ValueError if M is too small.
         """
         if guarantee:
             require_level(level)
@@ -333,10 +319,7 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         return self._shaped(np.stack([d.ppf(q[None, :]) for d in compute.marginals(self.fitted_, Z)], axis=1))
 
     def predict_survival(self, X: ArrayLike, times: ArrayLike) -> Floats:
-        """Return P(y > t given x) for each of `times`, (n_rows, n_times) or (n_rows, n_outputs, n_times).
-
-        ``predict_quantiles(X, 0.5)`` is the median survival time.
-        """
+        """Return P(y > t given x) for each of `times`, (n_rows, n_times) or (n_rows, n_outputs, n_times)."""
         t = np.atleast_1d(np.asarray(times, dtype=np.float64))
         if t.ndim != 1 or not np.isfinite(t).all():
             raise ValueError(f"`times` must be a list of finite numbers; got {times!r}.")
@@ -387,9 +370,11 @@ class TGGMRegressor(MultiOutputMixin, RegressorMixin, TableEstimator):  # type: 
         known, laws = np.isfinite(Y), compute.marginals(self.fitted_, Z)
         error = compute.mean(self.fitted_, Z) - Y
         crps = [law[np.flatnonzero(k)].crps(t[k]) for law, t, k in zip(laws, Y.T, known.T, strict=True)]
-        whole = known.all(1)
-        targets = Y[whole, 0] if Y.shape[1] == 1 else Y[whole]
-        log_density = compute.distribution(self.fitted_, Z[whole]).logpdf(targets)
+        rows = np.flatnonzero(known.all(1))
+        if len(laws) == 1 or self.fitted_.supports:  # without a joint density
+            log_density: Any = sum(law[rows].logpdf(t[rows]) for law, t in zip(laws, Y.T, strict=True))
+        else:
+            log_density = compute.distribution(self.fitted_, Z[rows]).logpdf(Y[rows])
         return {
             "rmse": float(np.sqrt(np.nanmean(error**2))), "log_likelihood": float(log_density.mean()),
             "crps": float(np.concatenate(crps).mean()),

@@ -496,11 +496,19 @@ class Gaussian(Likelihood):
                 mass = log_ndtr_interval((-half - error) / std, (half - error) / std)
                 limit = jnp.where(side == 2, mass - jnp.log(2 * half), limit[:, None])[:, 0]
             return present[:, 0] * jnp.where(side[:, 0] == 0, density, limit)
-        # a missing target becomes standard normal and is set to 0; the −½ log 2π that it adds is subtracted
-        pairs = present[:, :, None] * present[:, None, :]
-        cov = cov * pairs + jnp.eye(Y.shape[1], dtype=Y.dtype)[None] * (1 - present)[:, :, None]
-        value = gaussian_log_density(Y * present, mean * present, cov)
-        return value + 0.5 * LOG_2PI * (1 - present).sum(1)
+        # targets that are missing or limits become standard normal and 0
+        measured, limits = jnp.where(side == 0, present, 0.0), jnp.where(side == 0, 0.0, present)
+        own = cov * (measured[:, :, None] * measured[:, None, :])
+        own = own + jnp.eye(Y.shape[1], dtype=Y.dtype)[None] * (1 - measured)[:, :, None]
+        # limits given the measured targets, as if they were independent of each other
+        root, across = cholesky(own), cov * (measured[:, :, None] * limits[:, None, :])
+        both = jnp.concatenate([((Y - mean) * measured)[:, :, None], across], axis=2)
+        white = triangular_solve(root, both, left_side=True, lower=True)
+        shift = jnp.einsum("ri,rij->rj", white[:, :, 0], white[:, :, 1:])
+        var, scale = (jnp.diagonal(a, axis1=1, axis2=2) for a in (cov, root))
+        std = jnp.sqrt(var - (white[:, :, 1:] ** 2).sum(1))
+        value = -0.5 * (white[:, :, 0] ** 2 + LOG_2PI * measured) - jnp.log(scale)
+        return (value + limits * log_ndtr(side * (mean + shift - Y) / std)).sum(1)
 
     @classmethod
     def draw(cls, output: Output) -> Self:

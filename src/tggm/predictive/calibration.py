@@ -36,20 +36,16 @@ scaled by one factor, so that their mean square becomes that of averages over K 
 
 A member stops at the epoch that is best for the n rows that it held out, which makes their log-likelihood too
 high by 1/n nats per row, as in Akaike's criterion: squared errors are multiplied by 1 + 2/n (`optimism`).
+If members were trained again on all rows, because the folds left rows out, K is the number of these members,
+and they are the members that did train on the row. Rows that no member held out are ignored.
 
-Folds may leave rows out, so that new members are trained on all rows. Then rows are predicted by the members
-that held them out, K is the number of new members, and these take the part of the members that trained on the
-row. Rows that no member held out are ignored.
+The number of rows that are held out in groups is divided by the design effect (Kish, 1965) of the squared
+errors: the variance of their mean, with groups as sampling units, over that for independent rows, at least
+1. Rows of which only an interval is known, such as those at a limit of the target, have the log-probability
+of the interval instead of a log-density. D and the factor of the errors come from the others.
 
-Rows that are held out together, as a group or a fold of a splitter, may have similar errors, and carry less
-information than independent rows. Their number is divided by the design effect (Kish, 1965) of the squared
-errors: the variance of their mean, with groups as sampling units, over that for independent rows, at least 1.
-
-If only an interval of the latent value is known, as for rows at a limit of the target, the log-probability of
-the interval replaces the log-density. D and the factor of the errors are estimated from the other rows.
-
-If fewer than five rows are held out twice (a single member, or very few rows), D is the variance of all
-members, which is too small and correlated with the error; only half of the reduction is applied.
+If fewer than five rows are held out twice, D is the variance of all members, which is too small and
+correlated with the error; only half of the reduction is applied.
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,8 @@ copula. With F_j and f_j the marginals' distribution functions and densities, an
 
 With C the mean of the members' covariances, B the covariance between their means and f, g the factors of each
 marginal's calibration, R is the correlation of f_i f_j C_ij + g_i g_j B_ij. If all marginals are Gaussian, so
-is the joint distribution.
+is the joint distribution. With limits or steps, draws are in the support of each output; there is no joint
+density then.
 """
 
 from abc import ABC, abstractmethod
@@ -28,6 +29,7 @@ from tggm.arrays import Floats
 from tggm.predictive.base import ScalarPredictive, Seed, checked_size, described, generator
 from tggm.predictive.calibration import Calibration
 from tggm.predictive.gaussian_mixture import GaussianMixture, mixtures
+from tggm.predictive.observed import Observed
 
 Marginal = TypeVar("Marginal", bound=ScalarPredictive)
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -187,7 +189,7 @@ class CopulaPredictive(JointPredictive[ScalarPredictive]):
 
         Mehler's formula: Σ_m R_ij^m a_im a_jm, a_jm = E F_j⁻¹(Φ(Z)) He_m(Z) / √m!, Z standard normal. It is
         exact for Gaussian marginals. The quadrature has an error of a hundredth of the product of the
-        deviations for marginals with 2.5 degrees of freedom, and less for lighter tails.
+        deviations for marginals with 2.5 degrees of freedom or with limits or steps, otherwise less.
         """
         orders, weight = np.arange(1, _TERMS + 1), np.exp(-0.5 * _NODES**2)
         basis = hermevander(_NODES, _TERMS)[:, 1:] / np.exp(0.5 * gammaln(orders + 1))
@@ -201,6 +203,11 @@ class CopulaPredictive(JointPredictive[ScalarPredictive]):
         return found
 
     def _log_density_of(self, z: Floats) -> Floats:
+        if any(isinstance(part, Observed) for part in self._parts):
+            raise ValueError(
+                "outputs with limits or steps have no joint density; use marginal(j).logpdf(y[:, j]), or fit "
+                "with support=None."
+            )
         pairs = self._pairs(z)
         normal = np.stack([_normal(p, y) for p, y in pairs], 1)
         own = sum(np.maximum(p.logpdf(y), _LEAST_LOG_DENSITY) for p, y in pairs)
@@ -218,15 +225,15 @@ def pooled_joint(
     calibrations: Sequence[Calibration], members: MultivariateGaussianMixture,
     marginals: Sequence[ScalarPredictive],
 ) -> MultivariateGaussianMixture | CopulaPredictive:  # fmt: skip
-    """Join the pooled marginals of several outputs; return `members` if no marginal is calibrated."""
-    if all(each.kind == "linear" for each in calibrations):
+    """Join the marginals of several outputs; return `members` if the marginals are its own."""
+    if all(law is members.marginal(j) for j, law in enumerate(marginals)):
         return members
     scale, mean = members._scale, members._mean
     K, mix = len(mean), np.full(len(mean), 1 / len(mean))
     away = mean - np.einsum("k,kni->ni", mix, mean)[None]
     between = np.einsum("k,kni,knj->nij", mix, away, away)
     within = members.cov() / (scale[:, None] * scale[None, :]) - between
-    f, g = np.array([each.factors for each in calibrations]).T
+    f, g = np.array([each.factors for each in calibrations or len(marginals) * (Calibration(),)]).T
     more = 1 / (1 - float(mix @ mix)) if K > 1 else 0.0  # as in D
     S = np.outer(f, f) * within + more * np.outer(g, g) * between
     deviation = np.sqrt(np.diagonal(S, axis1=1, axis2=2))

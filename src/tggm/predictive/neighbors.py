@@ -188,7 +188,7 @@ def add_kernels(law: ScalarPredictive, kernels: GaussianMixture, share: Floats) 
 
 def target_laws(
     calibration: Sequence[Calibration], members: Sequence[GaussianMixture], near: Near | None,
-    transform: LogTransform | None, support: Support | None,
+    transform: LogTransform | None, supports: Sequence[Support | None],
 ) -> list[ScalarPredictive]:  # fmt: skip
     """Return the distribution of each output in units of the target; without calibration, the mixture."""
     laws: list[Any] = list(members)
@@ -198,7 +198,8 @@ def target_laws(
         laws = [near.mix(law, j, members[j]) for j, law in enumerate(laws)]
     if transform is not None:
         laws = [transform.distribution(law) for law in laws]
-    return laws if support is None else [Observed(law, *support) for law in laws]
+    each = zip(laws, supports or len(laws) * (None,), strict=True)
+    return [law if support is None else Observed(law, *support) for law, support in each]
 
 
 @dataclass(frozen=True)

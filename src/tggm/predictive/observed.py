@@ -58,11 +58,6 @@ class Observed(ScalarPredictive):
     def __getitem__(self, rows: slice | Ints) -> "Observed":
         return Observed(self._latent[rows], *self.support)
 
-    @property
-    def latent(self) -> ScalarPredictive:
-        """Return the distribution before it is clipped and rounded."""
-        return self._latent
-
     def mean(self) -> Floats:
         return self._mean
 

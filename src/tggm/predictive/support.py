@@ -93,16 +93,24 @@ class Support(NamedTuple):
         return inside & (np.abs(place - np.round(place)) <= ON_LATTICE)
 
 
-def checked_support(value: Any) -> Support | str | None:
-    """Check the argument `support` of an estimator."""
+def checked_support(value: Any) -> Support | str | list[Support | None] | None:
+    """Check the argument `support` of an estimator; a list has one entry for each output."""
     if value is None or (isinstance(value, str) and value == "auto"):
         return value
+    if isinstance(value, Sequence) and any(isinstance(one, list | tuple) for one in value):
+        return [_checked_values(one) for one in value]
+    return _checked_values(value)
+
+
+def _checked_values(value: Any) -> Support | None:
+    if value is None:
+        return None
     numbers = isinstance(value, Sequence) and not isinstance(value, str) and len(value) in (2, 3)
     reals = [x for x in value if x is not None] if numbers else [math.nan]
     if not all(type(x) is not bool and isinstance(x, Real) and math.isfinite(x) for x in reals):
         raise ValueError(
             "`support` must be 'auto', None, (lower, upper) or (lower, upper, step), each a finite number or "
-            f"None for no limit or step; got {value!r}."
+            f"None for no limit or step, or a list with one of these or None for each output; got {value!r}."
         )
     found = Support(*(None if x is None else float(x) for x in value))
     lower, upper = found.ends
@@ -113,14 +121,11 @@ def checked_support(value: Any) -> Support | str | None:
     return None if found == Support() else found
 
 
-def restored_support(value: Any, n_outputs: int) -> Support | None:
-    """Check the support in a model file."""
-    if value is None:
-        return None
-    found = checked_support(value)
-    if not isinstance(found, Support) or n_outputs != 1:
-        raise ValueError(f"a support of {n_outputs} outputs, {value!r}")
-    return found
+def restored_supports(value: Any, n_outputs: int) -> tuple[Support | None, ...]:
+    """Check the supports in a model file: one for each output, or none."""
+    if not isinstance(value, list) or len(value) not in (0, n_outputs):
+        raise ValueError(f"supports of {n_outputs} outputs, {value!r}")
+    return tuple(map(_checked_values, value))
 
 
 class Plan(NamedTuple):
@@ -135,12 +140,21 @@ class Plan(NamedTuple):
 NO_PLAN = Plan()
 
 
+def plan_supports(given: Support | str | list[Support | None], Y: Floats) -> tuple[Plan, ...]:
+    """Find the supports that each target may have, (rows, n), NaN where one is missing."""
+    each = given if isinstance(given, list) else Y.shape[1] * [given]
+    if len(each) != Y.shape[1]:
+        raise ValueError(
+            f"`support` has {len(each)} entries, and `y` has {Y.shape[1]} outputs. Pass one for each output."
+        )
+    return tuple(plan_support(one, y[~np.isnan(y)]) for one, y in zip(each, Y.T, strict=True))
+
+
 def plan_support(given: Support | str | None, y: Floats) -> Plan:
     """Find the supports that one target, (N,), may have; raise if it is not in the given one.
 
-    Limits are values at the ends that many rows share, and the zeros of counts; these are censored in
-    training. Other bounds (0 for nonnegative targets, 1 and 100 for shares, the ends of scales of grades) and
-    steps are candidates.
+    Limits are values at the ends that many rows share, and the zeros of counts: rows at them are censored.
+    Other bounds (0 for nonnegative targets, 1 and 100 for shares) and steps are candidates.
     """
     if given is None:
         return NO_PLAN
@@ -148,7 +162,7 @@ def plan_support(given: Support | str | None, y: Floats) -> Plan:
         if not (good := given.contains(y)).all():
             raise ValueError(
                 f"`support` is {tuple(given)}, which does not contain the target {y[~good][0]:g}. "
-                "Change it, or leave such rows out."
+                "Leave such rows out, or fit with another support."
             )
         return Plan(given, given)
     values, counts = np.unique(y, return_counts=True)

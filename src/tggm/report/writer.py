@@ -70,7 +70,7 @@ def render_report(
             **context, regression=not case.is_class, target=case.target, quality=sections.quality(case),
             importance=importance, title=title or f"Predicting {case.target}", rows=len(case.y),
             model_class=type(model).__name__, given_rows=case.given_rows, features=len(case.features),
-            level=f"{100 * level:.3g}", support=getattr(case.model.fitted_, "support", None),
+            level=f"{100 * level:.3g}", support=next(iter(getattr(case.model.fitted_, "supports", ())), None),
             groups=sections.group_tables(case, group_name), positive=case.positive_name,
             worst=sections.worst_rows(case, features, level), provenance=list(provenance),
             effects=sections.effect_plots(case, features, level), version=tggm.__version__,
