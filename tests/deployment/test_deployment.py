@@ -189,7 +189,7 @@ def test_a_model_of_a_table_takes_tables(reloaded, exported):
 
 
 def test_graphs_encode_every_kind_of_column():
-    target = TargetEncoding(("y",), (0.3, 1.0), ((2.0,), (-1.0,), (0.5,)))
+    target = TargetEncoding(("y",), (0.3, 1.0), ((2.0,), (-1.0,), (0.5,)), 300)
     columns = (
         Number("size", 0.5, True, encoding=target),
         Number("dose", 0.4, True, marks=("<", "n.d.")),

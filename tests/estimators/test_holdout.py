@@ -81,6 +81,7 @@ def test_too_few_members_use_the_last_folds():
     [
         (0.1, np.zeros(60), "`groups` must have at least two different values; got only 0.0"),
         (0.1, GROUPS[1:], r"`groups` must have one value for each of the 60 rows; got \(59,\)"),
+        (0.1, "store", "got the text 'store': pass the column"),
         (0.1, [*GROUPS[:-1], None], "`groups` has no value in row 60"),
         (20, GROUPS, "`cv` is 20, which needs at least 20 groups; there are 12"),
         (70, None, "`cv` is 70, which needs at least 70 rows; there are 60"),

@@ -127,6 +127,22 @@ def test_new_words_are_not_counted_as_the_rare_words_of_training():
     assert std.mean() > 2 * model.predict(X[known], return_std=True)[1].mean()
 
 
+@pytest.mark.parametrize("kind", [str, int])
+def test_new_words_and_numbers_have_no_target_encoding(kind):
+    rng = np.random.default_rng(0)
+    of = np.concatenate([np.repeat(np.arange(250), 5), np.arange(250, 312)])  # 12 stores of one row, 50 new
+    store, x = rng.permutation(np.arange(1000, 9999))[of], rng.uniform(-2, 2, len(of))
+    y = rng.standard_normal(312)[of] + np.sin(x) + 0.3 * rng.standard_normal(len(of))
+    X, new = pd.DataFrame({"store": [f"s{k}" for k in store] if kind is str else store, "x": x}), of >= 262
+    model = TGGMRegressor(**SETTINGS | {"max_epochs": 40}).fit(X[~new], y[~new])
+    assert "store: mean target" in model.table_.get_feature_names_out()
+    with pytest.warns(TableWarning, match="unknown"):
+        low, high = model.predict_interval(X[new], 0.9)
+    assert 0.8 <= np.mean((low <= y[new]) & (y[new] <= high)) <= 0.97
+    rare = model.predict_interval(X[of == 255], 0.9)
+    assert rare[1] - rare[0] > 2.5  # its word has one training row
+
+
 @pytest.mark.filterwarnings("ignore:`X` has missing values")
 def test_first_gaps_are_marginalised():
     rng = np.random.default_rng(0)

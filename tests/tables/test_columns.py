@@ -8,7 +8,7 @@ from sklearn.preprocessing import TargetEncoder
 from tggm import TableTransformer
 from tggm.data.stream import hash_rows
 from tggm.tables import Table, TableError, TableWarning, stream_transformer
-from tggm.tables.columns import Category, DateColumn, Number, Statistic
+from tggm.tables.columns import LEAST_RARE, Category, DateColumn, Number, Statistic
 from tggm.tables.target_encoding import Outcomes, TargetEncoding, beats_neighbours, code_numbers, encode_codes
 
 pytestmark = pytest.mark.filterwarnings("ignore::tggm.TableWarning")
@@ -312,7 +312,7 @@ def test_noise_and_smooth_relations_are_not_target_encoded(sums, rng):
     x, noise = sums[0], Outcomes.of(rng.normal(size=6000), False)
     levels, few = tuple(np.unique(x).tolist()), x > 0
     values = encode_codes(code_numbers(x, levels), len(levels) + 1, noise)
-    encoding = TargetEncoding(noise.names, levels, tuple(map(tuple, values.tolist())))
+    encoding = TargetEncoding(noise.names, levels, tuple(map(tuple, values.tolist())), 0)
     y = noise.values[few, 0]
     assert np.corrcoef(encoding.encode(x)[few, 0], y)[0, 1] > 0.15  # by the row's own target, too
     assert abs(np.corrcoef(encoding.encode(x, noise)[few, 0], y)[0, 1]) < 0.15
@@ -345,8 +345,20 @@ def test_target_encodings_can_be_switched_off_for_streams(rng):
     ],
 )  # fmt: skip
 def test_invalid_target_encodings_are_rejected(wrong):
+    given = {"outputs": ("y",), "levels": (1.0, 2.0), "values": ((1.0,),) * 3, "others": 0} | wrong
     with pytest.raises(ValueError, match="target encoding of numbers must"):
-        TargetEncoding(**({"outputs": ("y",), "levels": (1.0, 2.0), "values": ((1.0,),) * 3} | wrong))
+        TargetEncoding(**given)
+
+
+@pytest.mark.parametrize(("others", "few"), [(LEAST_RARE - 1, True), (LEAST_RARE, False)])
+def test_values_without_an_encoding_are_unknown_if_few_training_rows_had_none(others, few):
+    values, notes = ((0.5,), (2.0,), (1.0,)), []
+    words = Statistic("town", ("y",), ("rome", "york"), (5, 3, others, 2), (*values, (-1.0,)))
+    words.encode(table(town=["york", "oslo", "rome"]), notes)
+    fares = Number("fare", 7.0, False, encoding=TargetEncoding(("y",), (7.0, 9.0), values, others))
+    fares.encode(table(fare=["9", "8", "7"]), notes)
+    found = [note.unknown.tolist() for note in notes if note.unknown is not None]
+    assert found == [[False, True, False], [[False] * 2, [False, True], [False] * 2]] * few
 
 
 def test_a_rare_word_has_one_row_however_many_share_its_encoding():

@@ -347,6 +347,8 @@ def read_targets(
 ) -> tuple[Targets, Floats]:
     """Check targets, limits and weights; `half` are the half widths of intervals around targets, (rows,)."""
     Y = numbers_of(y).reshape(len(y), -1)
+    if len(Y) == 1:
+        raise ValueError("`y` has 1 sample; pass more rows, there is nothing to learn from one.")
     weight = row_weights(sample_weight, Y)
     side: Floats | None = None
     if half is not None:
@@ -362,7 +364,7 @@ def read_targets(
         raise ValueError("`y` has a column without any target; leave it out.")
     with np.errstate(over="ignore"):
         span = np.nanmax(Y, axis=0) - np.nanmin(Y, axis=0)
-    if len(Y) > 1 and not span.any():
+    if not span.any():
         warn("`y` has the same value in every row, and so do the predictions.")
     require_squares(span[(span > 0) & (span < 1)])
     return Targets(Y, side, None if half is None else half[:, None]), weight

@@ -111,7 +111,8 @@ def _numbered(groups: Any, count: int) -> Ints:
     """Return the number of the group of each row."""
     values = np.asarray(groups)
     if values.shape != (count,):
-        raise ValueError(f"`groups` must have one value for each of the {count} rows; got {values.shape}.")
+        got = f"the text {groups!r}: pass the column" if isinstance(groups, str) else values.shape
+        raise ValueError(f"`groups` must have one value for each of the {count} rows; got {got}.")
     seen: dict[Any, int] = {}
     for row, value in enumerate(values.tolist()):
         if value is None or type(value).__name__ == "NAType" or value != value:

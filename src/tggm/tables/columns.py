@@ -23,7 +23,7 @@ class Note(NamedTuple):
 
     text: str
     doubtful: bool = False  # whether the values look wrong for this column, so that predictions warn
-    unknown: Bools | None = None  # rows whose value the training rows give no encoding for
+    unknown: Bools | None = None  # rows, or features of rows, that the training rows give no encoding for
 
 
 class Column(ABC):
@@ -115,8 +115,16 @@ class Number(Column):
             notes.append(Note(text, doubtful, gaps if unseen else None))
         filled = np.where(np.isnan(values), self.fill, values)
         parts = [filled, *[gaps] * self.indicator, *(where == k for k in range(len(self.marks)))]
-        encoded = [] if self.encoding is None else [self.encoding.encode(values, outcome)]
-        return np.column_stack([*parts, *encoded]).astype(np.float64)
+        if self.encoding is not None:
+            parts.append(self.encoding.encode(values, outcome))
+            new = ~np.isnan(values) & ~np.isin(values, self.encoding.levels)
+            if new.any() and self.encoding.others < LEAST_RARE:
+                unknown = np.zeros((len(values), len(self.features)), np.bool_)
+                unknown[new, -len(self.encoding.outputs) :] = True
+                text = f"{self.name}: {_count(new)} with new numbers, whose target encoding is unknown"
+                doubtful = bool(new.sum() >= MANY_ROWS and (new | np.isnan(values)).all())
+                notes.append(Note(text, doubtful, unknown))
+        return np.column_stack(parts).astype(np.float64)
 
     def _read(self, table: Table) -> tuple[Floats, Ints]:
         """Return the values, NaN for missing ones and bare marks, and the index of each row's mark or -1."""
@@ -152,7 +160,10 @@ def marks_of(table: Table, name: str) -> tuple[tuple[str, ...], dict[str, int]]:
 OTHER, MISSING = "(other)", "(missing)"
 MOST_WORDS = 20_000  # in a model file
 MOST_ROWS = 2**53  # of a word: exact in double precision
-LEAST_RARE = 10  # rows of rare or missing words from which their common encoding is used
+LEAST_RARE, LEAST_GAPS = 200, 10  # rows of rare words, or missing values, from which a width is learned
+    200,
+    10,
+)  # rows of rare words, or of missing values, from which a width for them is learned
 
 
 class _Words(Column):
@@ -208,18 +219,15 @@ class Category(_Words):
 
     @property
     def description(self) -> str:
-        return (
-            f"one of {', '.join([*self.levels, *['other'] * bool(self.rare), *['missing'] * self.missing])}"
-        )
+        words = [*self.levels, *["other"] * bool(self.rare), *["missing"] * self.missing]
+        return f"one of {', '.join(words)}"
 
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
         code, size = self._codes(table, notes, self.rare, self.missing), len(self.levels)
         if self.missing and (gaps := code == size + 1).any():
             notes.append(Note(f"{self.name}: {_count(gaps)} without a value, counted as 'missing'", False))
-        indicators = np.eye(size + 2)[
-            :, [*range(size), *[size] * bool(self.rare), *[size + 1] * self.missing]
-        ]
-        return indicators[code]
+        kept = [*range(size), *[size] * bool(self.rare), *[size + 1] * self.missing]
+        return np.eye(size + 2)[:, kept][code]
 
 
 @dataclass(frozen=True)
@@ -257,7 +265,7 @@ class Ordinal(_Words):
 class Statistic(_Words):
     """Many different words: the target encoding of each, and the logarithm of its number of rows.
 
-    Words with one row and unknown words share one encoding.
+    Words with one row and unknown words share one encoding, or are unknown if few rows have such words.
     """
 
     name: str
@@ -293,16 +301,11 @@ class Statistic(_Words):
         return f"one of {len(self.levels)} words, encoded by the mean target"
 
     def encode(self, table: Table, notes: list[Note], outcome: Outcomes | None = None) -> Floats:
-        rare, gaps = (count >= LEAST_RARE for count in self.counts[-2:])
-        code = self._codes(table, notes, rare, gaps)
+        code = self._codes(table, notes, self.counts[-2] >= LEAST_RARE, self.counts[-1] >= LEAST_GAPS)
         if outcome is None:
             return self.lookup[code]
         out_of_fold = encode_out_of_fold(code, len(self.counts), outcome)
         return np.column_stack([out_of_fold, self.lookup[code, -1]])
-
-    def codes(self, table: Table) -> Ints:
-        """Return the index of each row's word; those of rare and missing words come last."""
-        return code_words(table, self.name, self.levels)
 
     def encoded(self, sums: CodeSums, without: int | None) -> "Statistic":
         """Return the column with all rows of a stream, encoded without those of one fold."""

@@ -130,6 +130,7 @@ class TargetEncoding:
     outputs: tuple[str, ...]
     levels: tuple[float, ...]  # increasing
     values: tuple[tuple[float, ...], ...]  # for each level, then for the other numbers
+    others: int  # training rows with other numbers
 
     def __post_init__(self) -> None:
         increasing = np.isfinite(self.levels).all() and (np.diff(self.levels) > 0).all()
@@ -152,7 +153,8 @@ class TargetEncoding:
             if not beats_neighbours(x, levels, float(value[most[0]]), outcome):
                 return None
         found = encode_codes(code_numbers(x, levels), len(levels) + 1, outcome)
-        return cls(outcome.names, levels, tuple(map(tuple, found.tolist())))
+        others = int(count[~np.isin(value, levels)].sum())
+        return cls(outcome.names, levels, tuple(map(tuple, found.tolist())), others)
 
     def encode(self, x: Floats, outcome: Outcomes | None = None) -> Floats:
         """Return the encoding of each number, shape (rows, outputs); out of fold if targets are given."""

@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from tggm.arrays import Floats, Ints
 from tggm.data.stream import hash_rows
 from tggm.settings import one_of
-from tggm.tables.columns import Category, Column, DateColumn, Number, Ordinal, Statistic, marks_of
+from tggm.tables.columns import Category, Column, DateColumn, Number, Ordinal, Statistic, code_words, marks_of
 from tggm.tables.encoder import Encoder
 from tggm.tables.inputs import as_table
 from tggm.tables.leaks import leak_notes
@@ -226,7 +226,8 @@ def stream_transformer(
         found = Outcomes.of(targets, task == "classification", labels=classes)
         assert found is not None  # as few outputs as in the sample
         for column in sums:
-            sums[column].add(column.codes(table), folds(start, table), found.values)
+            code = code_words(table, column.name, column.levels)
+            sums[column].add(code, folds(start, table), found.values)
     versions = []
     for k in (None, *range(FOLDS)):
         versions.append(copy(made))
