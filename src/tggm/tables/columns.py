@@ -161,9 +161,6 @@ OTHER, MISSING = "(other)", "(missing)"
 MOST_WORDS = 20_000  # in a model file
 MOST_ROWS = 2**53  # of a word: exact in double precision
 LEAST_RARE, LEAST_GAPS = 200, 10  # rows of rare words, or missing values, from which a width is learned
-    200,
-    10,
-)  # rows of rare words, or of missing values, from which a width for them is learned
 
 
 class _Words(Column):
