@@ -849,11 +849,11 @@ def targets() -> str:
 def matrix() -> str:
     """Show the results of tests by version of Python and dependencies."""
     packages = ("jax", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow")
-    runs = rows("benchmarks/test_matrix")
-    lines = [[run["python"], *(run.get(name, "") for name in packages), run["result"]] for run in runs]
-    shown = markdown(["Python", *packages, "result"], lines)
-    tests = ", ".join(f"`{each}`" for each in record("benchmarks/test_matrix")["settings"]["tests"])
-    return f"Tests: {tests or 'all'}.\n\n{shown}"
+    parts = []
+    for tests, runs in grouped(rows("benchmarks/test_matrix"), "tests").items():
+        lines = [[run["python"], *(run.get(name, "") for name in packages), run["result"]] for run in runs]
+        parts.append(f"Tests: `{tests}`.\n\n{markdown(['Python', *packages, 'result'], lines)}")
+    return "\n\n".join(parts)
 
 
 def mutations() -> str:
