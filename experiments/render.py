@@ -1034,6 +1034,12 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/truncated-normal.md": {
         "boxes": boxes,
         "box-moments": box_moments,
+        "box-derivatives": lambda: pivot(
+            rows("benchmarks/box_derivatives"),
+            "d",
+            "method",
+            joined(mean("error", ".0e"), seconds("seconds"), by=", "),
+        ),
         "stated-errors": stated_errors,
         "gibbs-mixing": gibbs_mixing,
     },

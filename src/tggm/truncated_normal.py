@@ -345,7 +345,8 @@ class MultivariateTruncatedNormal:
         if self._engine == "ep" or (self._engine == "exact" and (self._independent or self.dim == 2)):
             return self._engine_moments()
         points, extra = self._refine(tol, _relative_error), _OF_SINGLE if self._single else 0.0
-        return _with_rounding(_moments(*points), self._rounding(*points)[1] + extra, np.abs(self.location))
+        size = np.abs(self.location) + np.sqrt(np.diag(self.scale))
+        return _with_rounding(_moments(*points), self._rounding(*points)[1] + extra, size)
 
     def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 5e-2) -> MarginalSummary:
         """Return mean, standard deviation and quantiles of each variable, from weighted points."""
