@@ -193,7 +193,7 @@ def _rows(given: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_
     # log_volume is a difference of numbers of this size
     size = (jnp.abs(centre) @ jnp.sqrt(jnp.diagonal(tg.precision.dense()))) ** 2
     error = error + _EPS * (16 * jnp.abs(log_z) + 8 * size)
-    off = off + 8 * _EPS * jnp.sqrt(jnp.diagonal(covariance))  # of points
+    off = off + 8 * _EPS * jnp.sqrt(jnp.diagonal(covariance))[None, :]  # of points
     found = restore(Moments(mean, var, log_z, error <= tol, points, "estimate", error, off), given)
     dtype = given.shift.dtype
     return jax.tree.map(lambda a: a.astype(dtype) if a.dtype == jnp.float64 else a, found)
