@@ -108,7 +108,7 @@ def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
 def _with_rounding(found: MomentEstimates, relative: float, size: Floats | float) -> MomentEstimates:
     """Add errors relative to the standard deviations, and the rounding of numbers of the given size."""
     sd = np.sqrt(np.diag(found.cov))
-    off = relative * sd + 8 * _EPS * (np.abs(found.mean) + size)
+    off = relative * sd + 16 * _EPS * (np.abs(found.mean) + size)  # quantiles have 20 units of rounding
     pairs = 2 * (np.outer(off, sd) + np.outer(sd, off) + np.outer(off, off))
     return found._replace(mean_error=found.mean_error + off, cov_error=found.cov_error + pairs)
 

@@ -193,7 +193,7 @@ def _rows(given: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_
     # log_volume is a difference of numbers of this size
     size = (jnp.abs(centre) @ jnp.sqrt(jnp.diagonal(tg.precision.dense()))) ** 2
     error = error + _EPS * (16 * jnp.abs(log_z) + 8 * size)
-    off = off + 8 * _EPS * jnp.sqrt(jnp.diagonal(covariance))[None, :]  # of points
+    off = off + 32 * _EPS * jnp.sqrt(jnp.diagonal(covariance))[None, :]  # of points
     found = restore(Moments(mean, var, log_z, error <= tol, points, "estimate", error, off), given)
     dtype = given.shift.dtype
     return jax.tree.map(lambda a: a.astype(dtype) if a.dtype == jnp.float64 else a, found)
@@ -232,7 +232,7 @@ def _pool(log_p: Array, mean: Array, var: Array, effective: Array, rounded: Arra
     var = w @ (var + off**2)
     enough = 1 / (w**2 / effective).sum() >= LEAST_EFFECTIVE
     of_mean = student_bound(n_shifts) * jnp.sqrt(((w[:, None] * off) ** 2).sum(0) * n_shifts / (n_shifts - 1))
-    of_mean = of_mean + jnp.sqrt(var) * rounded[:, 1].max() + 8 * _EPS * jnp.abs(pooled)
+    of_mean = of_mean + jnp.sqrt(var) * rounded[:, 1].max() + 32 * _EPS * jnp.abs(pooled)
     errors = [jnp.where(enough, x, jnp.inf) for x in (log_bound(p, jnp) + rounded[:, 0].max(), of_mean)]
     return top + jnp.log(p.mean()), errors[0], pooled, var, errors[1]
 
