@@ -68,7 +68,8 @@ def main() -> int:
                 results.append(run(python, resolution, options.tests, options.folder or Path(temporary)))
                 print(json.dumps(results[-1], indent=1), flush=True)
     git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude", "*"]
-    made = {"commit": subprocess.check_output(git, text=True).strip(), "machine": platform.platform()}
+    machine = f"{platform.system()} {platform.machine()}"
+    made = {"commit": subprocess.check_output(git, text=True).strip(), "machine": machine}
     made["tests"] = " ".join(options.tests) or "all"
     before = json.loads(options.out.read_text())["runs"] if options.out.exists() else []
     runs = [run for run in before if run["tests"] != made["tests"]] + [run | made for run in results]
