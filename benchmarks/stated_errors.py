@@ -51,12 +51,12 @@ def problem(rng: np.random.Generator, d: int) -> Problem:
 
 @jax.jit
 def _inside(f: jax.Array, loading: jax.Array, scale: jax.Array, *limits: jax.Array) -> tuple[jax.Array, ...]:
-    """Return the log-probability of the box given f, and means in it; limits are relative to the first."""
+    """Return the log-probability of the box given f, and means in it, relative to the first of the limits."""
     loading, scale, anchor, *box = (a[None, :] for a in (loading, scale, *limits))
     centre = f[:, None] * loading - anchor
     sd, lower, upper = (jnp.broadcast_to(a, centre.shape) for a in (scale, *box))
     mass = log_mass(centre / sd, lower / sd, upper / sd).sum(1)
-    return mass - 0.5 * f * f - 0.5 * np.log(2 * np.pi), truncated_mean(centre, sd, lower, upper) + anchor
+    return mass - 0.5 * f * f - 0.5 * np.log(2 * np.pi), truncated_mean(centre, sd, lower, upper)
 
 
 def covariance(loading: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ def reference(case: Problem, panels: int = 12) -> tuple[float, np.ndarray, float
     outside = np.maximum(np.maximum(lower - mode * loading, mode * loading - upper), scale) / scale
     doubt = 1e-15 * ((np.abs(anchor) + np.abs(mode * loading) + scale) / scale * outside).sum()
     w = np.exp(log_w - log_w.max())
-    return float(total), (w / w.sum()) @ inner, float(doubt)
+    return float(total), anchor + (w / w.sum()) @ inner, float(doubt)
 
 
 def laws(case: Problem, engine: str) -> Iterator[tuple[str, Any, Any]]:

@@ -852,11 +852,11 @@ def targets() -> str:
 def matrix() -> str:
     """Show the results of tests by version of Python and dependencies."""
     packages = ("jax", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow")
-    runs = rows("benchmarks/test_matrix")
-    lines = [[run["python"], *(run.get(name, "") for name in packages), run["result"]] for run in runs]
-    shown = markdown(["Python", *packages, "result"], lines)
-    tests = ", ".join(f"`{each}`" for each in record("benchmarks/test_matrix")["settings"]["tests"])
-    return f"Tests: {tests or 'all'}.\n\n{shown}"
+    parts = []
+    for tests, runs in grouped(rows("benchmarks/test_matrix"), "tests").items():
+        lines = [[run["python"], *(run.get(name, "") for name in packages), run["result"]] for run in runs]
+        parts.append(f"Tests: `{tests}`.\n\n{markdown(['Python', *packages, 'result'], lines)}")
+    return "\n\n".join(parts)
 
 
 def mutations() -> str:
@@ -1037,6 +1037,12 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/truncated-normal.md": {
         "boxes": boxes,
         "box-moments": box_moments,
+        "box-derivatives": lambda: pivot(
+            rows("benchmarks/box_derivatives"),
+            "d",
+            "method",
+            joined(mean("error", ".0e"), seconds("seconds"), by=", "),
+        ),
         "stated-errors": stated_errors,
         "gibbs-mixing": gibbs_mixing,
     },

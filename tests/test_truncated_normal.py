@@ -172,6 +172,17 @@ def test_the_mean_of_many_points_in_a_narrow_box_is_not_rounded():
     assert_allclose(found.cov[0, 0], np.var(h - 10), rtol=1e-6)
 
 
+def test_a_large_tilt_does_not_round_the_values_in_a_narrow_interval():
+    cov, width = np.full((D, D), 1 - 1e-4) + 1e-4 * np.eye(D), 1e-12
+    law = MultivariateTruncatedNormal(np.zeros(D), cov, [0.0, 1.0, 1.0], [width, np.inf, np.inf])
+    found, draws = law.moments(), law.rvs(200)[:, 0]
+    # the density changes by a factor of 1 + 1e-8 there, so the variable is uniform
+    assert abs(found.mean[0] - width / 2) <= found.mean_error[0] < 0.05 * width
+    assert_allclose(found.cov[0, 0], width**2 / 12, rtol=0.05)
+    assert len(np.unique(draws)) > 0.8 * len(draws)
+    assert abs(draws.mean() - width / 2) < 4 * width / np.sqrt(12 * len(draws))
+
+
 def test_a_corner_at_correlation_one_millionth_below_one():
     """Near its corner (2, −2) the density is a product of exponentials: the correction is of order 1e-6."""
     rho = 0.999999

@@ -23,7 +23,7 @@ MUTATIONS = (  # file of src/tggm, text, its replacement, file of tests, and wor
     ("storage.py", ".{secrets.token_hex(6)}.tmp", ".tmp", FILES, "two_writers"),
     ("tables/columns.py", "counts[-2] = 1.0", "pass", COLUMNS, "rare_word_has_one_row"),
     ("estimators/_holdout.py", "2 * fewest > count", "fewest > count", HOLDOUT, "half_of_the_rows"),
-    ("storage.py", "marks > MOST_MARKS + size // 4", "marks > 2**40", FILES, "before_the_arrays"),
+    ("storage.py", "_many_values(words[end:], MOST_MARKS)", "False", FILES, "before_the_arrays"),
     ("formulas.py", "xp.log1p(xp.maximum(far, 0.0))", "xp.maximum(far, 0.0)",
      "models/test_features.py", "bounded_inputs"),
     ("predictive/calibration.py", "effect * (self.optimism - 1)", "self.optimism - 1",

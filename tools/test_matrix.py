@@ -5,7 +5,7 @@
 
 Needs uv (`pip install uv`), which creates an environment for each pair. A version of Python that cannot be
 found is reported as missing and is no failure. TESTS are arguments of pytest, by default all tests. Results
-go to benchmarks/results/test_matrix.json.
+go to benchmarks/results/test_matrix.json, beside those of other tests.
 """
 
 import argparse
@@ -68,9 +68,13 @@ def main() -> int:
                 results.append(run(python, resolution, options.tests, options.folder or Path(temporary)))
                 print(json.dumps(results[-1], indent=1), flush=True)
     git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude", "*"]
-    made = {"commit": subprocess.check_output(git, text=True).strip(), "machine": platform.platform()}
-    record = {"command": "make test-matrix", "settings": {"tests": options.tests}}
-    options.out.write_text(json.dumps(record | {"runs": [run | made for run in results]}, indent=1) + "\n")
+    machine = f"{platform.system()} {platform.machine()}"
+    made = {"commit": subprocess.check_output(git, text=True).strip(), "machine": machine}
+    made["tests"] = " ".join(options.tests) or "all"
+    before = json.loads(options.out.read_text())["runs"] if options.out.exists() else []
+    runs = [run for run in before if run["tests"] != made["tests"]] + [run | made for run in results]
+    record = {"command": "make test-matrix", "settings": {}, "runs": runs}
+    options.out.write_text(json.dumps(record, indent=1) + "\n")
     return 1 if any(result.get("code", "installed" in str(result["result"])) for result in results) else 0
 
 

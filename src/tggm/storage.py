@@ -13,6 +13,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Mapping
@@ -25,8 +26,10 @@ from safetensors.numpy import load, save
 
 SCHEMA = 1
 METADATA, KEY = "__metadata__", "tggm"
+_START = re.compile(r'\s*{\s*"__metadata__"\s*:\s*{\s*"tggm"\s*:\s*(?=")')  # safetensors writes it first
 MAX_HEADER = 2**22  # bytes
 MOST_MARKS = 2**17  # values of a header, besides one for four bytes of arrays: reading them takes 0.05 s
+MOST_OF_ARRAYS = 2**20  # of the latter: more than a header can hold of those that tggm writes
 MOST_ARRAYS = 3000  # reading more takes longer
 LONG, MOST_ITEMS = 256, 2**21  # items of a list that becomes an array, and of all such lists
 REFERENCE = "@list"  # key of the name of such an array
@@ -49,11 +52,12 @@ def encode(arrays: Mapping[str, np.ndarray], model: Mapping[str, Any]) -> bytes:
     digest = _digest(ordered, _to_json(packed))
     text = _to_json({"schema": SCHEMA, "sha256": digest, "model": packed})
     content: bytes = save(ordered, {KEY: text})
-    length = int.from_bytes(content[:8], "little")
-    many = _many_values(content[8 : 8 + length], len(content) - length)
-    if length > MAX_HEADER or many or len(ordered) > MOST_ARRAYS:
+    try:
+        length = _header_length(content)
+        _entries(content[8 : 8 + length], len(content) - length)
+    except ModelFileError:
         limits = f"{MAX_HEADER} bytes, {MOST_MARKS} values or {MOST_ARRAYS} arrays"
-        raise ValueError(f"its header exceeds {limits}; drop columns")
+        raise ValueError(f"its header exceeds {limits}; drop columns") from None
     return content
 
 
@@ -65,11 +69,7 @@ def _pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return value
     if len(value) >= LONG:
         rows = {len(item) if isinstance(item, list | tuple) else -1 for item in value}
-        items = (
-            list(value)
-            if rows == {-1}
-            else [x for item in value if isinstance(item, list | tuple) for x in item]
-        )
+        items = [x for item in value for x in (item if isinstance(item, list | tuple) else [item])]
         kinds, array = set(map(type, items)), None
         if kinds == {str} and rows == {-1} and not any("\0" in word for word in items):
             array = np.frombuffer("\0".join(items).encode("utf-8", "surrogatepass"), np.uint8)
@@ -118,13 +118,12 @@ def decode(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise ModelFileError("its lists cannot be read") from None
 
 
-def _many_values(header: bytes, size: int) -> bool:
-    """Return whether a header has too many values for arrays of this size; containers count four times.
+def _many_values(text: str, most: int) -> bool:
+    """Return whether a JSON text has more values than this; containers count four times.
 
-    The time to read a header is proportional to them. A column of a table has arrays of 60 bytes or more.
+    The time to read it is proportional to them. A column of a table has arrays of 60 bytes or more.
     """
-    marks = header.count(b",") + 4 * (header.count(b"[") + header.count(b"{"))
-    return marks > MOST_MARKS + size // 4
+    return text.count(",") + 4 * (text.count("[") + text.count("{")) > most
 
 
 def _header_length(content: bytes) -> int:
@@ -134,27 +133,29 @@ def _header_length(content: bytes) -> int:
     return length
 
 
-def _entries(header: bytes, size: int) -> Any:
-    """Return the JSON of a header, which must be short enough to be read at once."""
-    if _many_values(header, size):
-        raise ModelFileError("it was not written by tggm.save or tggm fit")
+def _entries(header: bytes, size: int) -> tuple[dict[str, Any], str]:
+    """Return the descriptions of arrays and the JSON of the model, both short enough to be read at once."""
     try:
-        entries = json.loads(header)
+        words = header.decode()
+        if not (found := _START.match(words)):
+            raise ValueError
+        text, end = json.JSONDecoder().raw_decode(words, found.end())  # a string: its values are not read
+        few = not _many_values(words[end:], MOST_MARKS)
+        entries = json.loads(words[: found.end()] + '""' + words[end:]) if few else {}
     except (ValueError, RecursionError):
         raise ModelFileError("it was not written by tggm.save or tggm fit, or is damaged") from None
-    if not isinstance(entries, dict) or len(entries) > MOST_ARRAYS + 1:
+    many = _many_values(text, MOST_MARKS + min(size // 4, MOST_OF_ARRAYS))
+    if METADATA not in entries or many or len(entries) > MOST_ARRAYS + 1:
         raise ModelFileError("it was not written by tggm.save or tggm fit")
-    return entries
+    return entries, text
 
 
 def _metadata(header: bytes, size: int) -> tuple[Any, str, dict[str, Any]]:
     """Return checksum, JSON of the model, and model; the JSON must be as `encode` writes it."""
+    text = _entries(header, size)[1]
     try:
-        text = _entries(header, size)[METADATA][KEY]
         found = json.loads(text)
-    except ModelFileError:
-        raise
-    except (ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
         raise ModelFileError("it was not written by tggm.save or tggm fit, or is damaged") from None
     schema = found.get("schema") if isinstance(found, dict) else None
     if type(schema) is int and schema > SCHEMA:
@@ -228,7 +229,7 @@ def read_file(path: Path) -> bytes:
         start = file.read(8)
         header = file.read(_header_length(start))
         size = os.fstat(file.fileno()).st_size
-        entries = _entries(header, size - len(header))
+        entries = _entries(header, size - len(header))[0]
         try:
             ends = [int(entries[name]["data_offsets"][1]) for name in entries if name != METADATA]
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):

@@ -108,7 +108,7 @@ def _moments(log_w: Floats, h: Floats) -> MomentEstimates:
 def _with_rounding(found: MomentEstimates, relative: float, size: Floats | float) -> MomentEstimates:
     """Add errors relative to the standard deviations, and the rounding of numbers of the given size."""
     sd = np.sqrt(np.diag(found.cov))
-    off = relative * sd + 8 * _EPS * (np.abs(found.mean) + size)
+    off = relative * sd + 16 * _EPS * (np.abs(found.mean) + size)  # quantiles have 20 units of rounding
     pairs = 2 * (np.outer(off, sd) + np.outer(sd, off) + np.outer(off, off))
     return found._replace(mean_error=found.mean_error + off, cov_error=found.cov_error + pairs)
 
@@ -345,7 +345,8 @@ class MultivariateTruncatedNormal:
         if self._engine == "ep" or (self._engine == "exact" and (self._independent or self.dim == 2)):
             return self._engine_moments()
         points, extra = self._refine(tol, _relative_error), _OF_SINGLE if self._single else 0.0
-        return _with_rounding(_moments(*points), self._rounding(*points)[1] + extra, np.abs(self.location))
+        size = np.abs(self.location) + np.sqrt(np.diag(self.scale))
+        return _with_rounding(_moments(*points), self._rounding(*points)[1] + extra, size)
 
     def marginals(self, q: ArrayLike = (0.05, 0.5, 0.95), *, tol: float = 5e-2) -> MarginalSummary:
         """Return mean, standard deviation and quantiles of each variable, from weighted points."""

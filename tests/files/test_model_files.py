@@ -243,14 +243,15 @@ def test_headers_and_lengths_are_checked_before_the_arrays_are_read(tmp_path):
     file = tmp_path / "m"
     whole = storage.encode({"a": np.zeros(4)}, MODEL)
     length = 8 + int.from_bytes(whole[:8], "little")
-    bombs = [(2**25).to_bytes(8, "little") + b" " * 2**25, b"", whole, whole[:-1], whole[:length]]
+    lists = with_header(b'{"__metadata__": {"tggm": "", "b": [' + b"[]," * 10**6 + b"0]}}")
+    bombs = [(2**25).to_bytes(8, "little") + b" " * 2**25, b"", whole, whole[:-1], whole[:length], lists]
     bombs += [
         with_header(text)
         for text in (b"[" * 2**22, b'{"a": 1}', b'{"a": {"data_offsets": [0, 1e999]}}', b"[" + b"[]," * 10**6)
     ]
     for content in bombs:
         file.write_bytes(content)
-        if content in (b"", whole):
+        if content in (b"", whole, lists):
             os.truncate(file, 3 * 2**30)  # sparse
         tracemalloc.start()
         with pytest.raises(ModelFileError, match=r"was not written by tggm|its length is not what"):

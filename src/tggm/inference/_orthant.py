@@ -75,6 +75,7 @@ _TINY = 1e-300
 _EPS = 2.0**-53
 _EPS_SINGLE = 2.0**-24
 _LAST = 1e300  # score of a free variable
+_NO_CHANGE = 1e-3  # change of log weights by a tilt that is left out
 MAX_ITER = 50
 PORTION = 512  # points of each shift that are computed together
 # Within these limits float32 keeps the error of a probability below 1e-5.
@@ -192,6 +193,7 @@ def _rows(given: TruncatedGaussian, z: Array, key: Array, tol: Array, n: int, n_
     # log_volume is a difference of numbers of this size
     size = (jnp.abs(centre) @ jnp.sqrt(jnp.diagonal(tg.precision.dense()))) ** 2
     error = error + _EPS * (16 * jnp.abs(log_z) + 8 * size)
+    off = off + 32 * _EPS * jnp.sqrt(jnp.diagonal(covariance))[None, :]  # of points
     found = restore(Moments(mean, var, log_z, error <= tol, points, "estimate", error, off), given)
     dtype = given.shift.dtype
     return jax.tree.map(lambda a: a.astype(dtype) if a.dtype == jnp.float64 else a, found)
@@ -230,7 +232,7 @@ def _pool(log_p: Array, mean: Array, var: Array, effective: Array, rounded: Arra
     var = w @ (var + off**2)
     enough = 1 / (w**2 / effective).sum() >= LEAST_EFFECTIVE
     of_mean = student_bound(n_shifts) * jnp.sqrt(((w[:, None] * off) ** 2).sum(0) * n_shifts / (n_shifts - 1))
-    of_mean = of_mean + jnp.sqrt(var) * rounded[:, 1].max() + 8 * _EPS * jnp.abs(pooled)
+    of_mean = of_mean + jnp.sqrt(var) * rounded[:, 1].max() + 32 * _EPS * jnp.abs(pooled)
     errors = [jnp.where(enough, x, jnp.inf) for x in (log_bound(p, jnp) + rounded[:, 0].max(), of_mean)]
     return top + jnp.log(p.mean()), errors[0], pooled, var, errors[1]
 
@@ -343,8 +345,13 @@ def minimax_tilt(U: Array, limits: Limits, mean: Array | float = 0.0) -> tuple[A
     tilt = jnp.where(reached, r @ U - r, 0)
     # ψ is concave in z: near its maximum its error is the squared residual
     mass = end.value - (0.5 * B @ end.r + end.t) @ end.r
-    peak = mass - (lax.stop_gradient(tilt) * (lax.stop_gradient(tilt) / 2 + end.r)).sum() + 1e-6
-    return tilt, jnp.where(reached, peak, jnp.inf)
+    fixed = lax.stop_gradient(tilt)
+    peak = mass - (fixed * (fixed / 2 + end.r)).sum() + 1e-6
+    # in a narrow interval a tilt would round the values, and changes log weights by this number at most
+    change = (fixed_limits.upper - fixed_limits.lower) * jnp.maximum(jnp.abs(fixed), 1)
+    dropped = change < _NO_CHANGE
+    peak = peak + jnp.where(dropped, change, 0).sum()
+    return jnp.where(dropped, 0, tilt), jnp.where(reached, peak, jnp.inf)
 
 
 def _excess(t: Array, r: Array, limits: Limits, mean: Array | float) -> Array:

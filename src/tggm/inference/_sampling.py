@@ -26,17 +26,13 @@ import numpy as np
 from jax import Array, lax
 from jax.lax.linalg import cholesky, triangular_solve
 from jax.typing import ArrayLike
-from scipy.special import stdtrit
 
 from tggm import settings as check
 from tggm.gaussian import Limits, Moments, TruncatedGaussian, Walls
-from tggm.inference._common import full_limits, restore, unit_moments
+from tggm.inference._common import LEAST_EFFECTIVE, full_limits, restore, student_bound, unit_moments
 from tggm.runtime import full_precision
 from tggm.special import truncated_quantile
 from tggm.special.quantile import survival_quantile, truncated_excess
-
-_LEAST_EFFECTIVE = 100  # effective sample size that counts as converged
-
 
 Step = Callable[[Array, Array], tuple[Array, tuple[Array, Array] | None]]
 
@@ -87,7 +83,7 @@ def _run(
     some, n_iter = draws.reshape(-1, n_rows, m)[:n], jnp.broadcast_to(steps.sum(), n_rows)
     converged, ess = agreement(draws, var)
     pieces = 2 * n_chains if draws.shape[0] > 1 else max(n_chains, 2)
-    error = float(stdtrit(pieces - 1, 0.9995)) * jnp.sqrt(var / ess)
+    error = student_bound(pieces) * jnp.sqrt(var / ess)
     return Moments(mean, var, None, converged, n_iter, "sample", mean_error=error, ess=ess, draws=some)
 
 
@@ -131,7 +127,7 @@ def agreement(draws: Array, var: Array) -> tuple[Array, Array]:
     ess = var / jnp.maximum(jnp.maximum(error, drift), float(np.finfo(var.dtype).tiny))
     moved = (draws[1:] != draws[:-1]).sum((0, 1), dtype=var.dtype) * (per_chain / max(per_chain - 1, 1))
     ess = jnp.minimum(ess, moved if per_chain > 1 else n_chains)
-    return (ess >= _LEAST_EFFECTIVE).all(-1), ess
+    return (ess >= LEAST_EFFECTIVE).all(-1), ess
 
 
 def gibbs(
