@@ -913,16 +913,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/choosing-a-method.md": {
         "default-ablations": ablations,
         "repeated-numbers": lambda: pivot(rows("repeated_numbers"), "table", "variant", spread("ll", ".3f")),
-        "accuracy": lambda: pivot(
-            rows("uci_methods"), "method", "dataset", joined(spread("rmse", ".3f"), spread("ll", ".3f"))
-        ),
-        "calibration": lambda: pivot(
-            rows("uci_methods"),
-            "method",
-            "dataset",
-            joined(mean("crps"), mean("cover50", ".0f", 100), mean("cover90", ".0f", 100), by=", "),
-        ),
-        "methods": lambda: class_table([run for run in rows("class_methods") if "-" not in run["hidden"]]),
     },
     "docs/uncertainty.md": {
         "coverage": coverage,
