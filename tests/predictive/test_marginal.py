@@ -9,6 +9,7 @@ from tggm.predictive import GaussianMixture, StudentPredictive
 from tggm.predictive.gaussian_mixture import LognormalMixture
 from tggm.predictive.joint import MultivariateGaussianMixture
 from tggm.predictive.marginal import DRAWS, Marginal, MarginalJoint, averages, fill_unknown
+from tggm.predictive.novelty import Neighbourhood, TrainingRows
 from tggm.predictive.observed import Observed
 
 STARTS = np.array([0, 1, 4])  # the first row is known, the second has three draws
@@ -83,14 +84,16 @@ def test_unknown_inputs_are_drawn_from_the_nearest_rows():
     rows = rng.normal(size=(500, 3))
     rows[:, 1] = rows[:, 0]  # equal columns: the unknown one is near the known one
     Z = np.array([[0.1, 0.2, 0.3], [1.0, np.nan, 0.0], [np.nan, np.nan, np.nan]])
-    full, starts = fill_unknown(Z, rows)
+    train = TrainingRows(rows.min(0), rows.max(0), rows, np.empty((0, 3)), np.empty((0, 6)))
+    around = Neighbourhood(train, lambda Z: (np.stack(2 * [Z]), np.stack(2 * [Z])))
+    full, starts = fill_unknown(Z, around)
     assert starts.tolist() == [0, 1, 1 + DRAWS, 1 + 2 * DRAWS]
     assert np.isfinite(full).all()
     assert (full[0] == Z[0]).all()
     assert (full[1 : 1 + DRAWS, 0] == 1.0).all()
     assert np.abs(full[1 : 1 + DRAWS, 1] - 1.0).max() < 0.7
     assert_allclose(averages(full, starts)[0], Z[0])
-    assert fill_unknown(Z[:1], rows) == (pytest.approx(Z[:1]), None)
+    assert fill_unknown(Z[:1], around) == (pytest.approx(Z[:1]), None)
     filled, none = fill_unknown(Z, None)
     assert none is None
     assert (filled[2] == 0).all()

@@ -57,6 +57,8 @@ def test_the_width_grows_and_never_falls_back():
     irrelevant = np.array([[0.0, 50.0]])
     assert around.variance(irrelevant) < 1e-9
     assert around.novelty(irrelevant) < 1.1
+    assert_allclose(module.moved_inside(around, irrelevant, [None]), [[0.0, 1.0]], atol=0.5)
+    assert_allclose(module.moved_inside(around, Z, [None]), Z)
 
 
 def test_a_gap_between_the_rows_widens():

@@ -22,7 +22,7 @@ from tggm.predictive.gaussian_mixture import mixtures
 from tggm.predictive.gaussian_process import shifted
 from tggm.predictive.marginal import Marginal, averages, fill_unknown
 from tggm.predictive.neighbors import target_laws
-from tggm.predictive.novelty import Neighbourhood, added_variance
+from tggm.predictive.novelty import Neighbourhood, added_variance, moved_inside
 from tggm.predictive.numpy_network import BOUNDED, Network, class_log_probabilities
 from tggm.settings import flag
 from tggm.state import Arrays, Meta, Shapes, State, checked_state
@@ -133,8 +133,8 @@ class PortablePredictor:
         rows = new_rows(self, X, unknown=True, **{"dtype": np.float64, **options})
         if sparse.issparse(rows):
             return rows, None
-        train = self.fitted_.train
-        return fill_unknown(self._standardise(rows), None if train is None else train.rows)
+        full, starts = fill_unknown(self._standardise(rows), self._around)
+        return moved_inside(self._around, full, self.fitted_.calibration), starts
 
     def novelty(self, X: Any) -> Floats:
         """Return how unlike the training rows each row is, shape (n_rows,); see `TGGMRegressor.novelty`."""

@@ -67,8 +67,9 @@ class Fitted:
         return self.scales.x.apply(X, most=self.network.features.most)
 
     def filled(self, Z: Floats) -> tuple[Floats, Ints | None]:
-        """Replace rows with unknown inputs by draws, see `predictive.marginal`."""
-        return fill_unknown(Z, None if self.train is None else self.train.rows)
+        """Replace unknown inputs by draws, and move values far outside of columns with little effect."""
+        full, starts = fill_unknown(Z, self.neighbourhood)
+        return novelty.moved_inside(self.neighbourhood, full, self.calibration), starts
 
     def with_rows(self, data: Data | StreamData, targets: Floats | None = None) -> "Fitted":
         """Store ranges, gaps and rows of the inputs, and a Gaussian process of (n, rows) targets for gaps."""

@@ -14,13 +14,14 @@ from tggm.arrays import Floats, Ints
 from tggm.formulas import bounded
 from tggm.predictive.base import ScalarPredictive
 from tggm.predictive.joint import JointPredictive
+from tggm.predictive.novelty import Neighbourhood
 from tggm.predictive.observed import Observed
 
 DRAWS = 32
 _REACH, _NODES, _BLOCK = 10.0, 801, 64  # grid of E|Z − Z'| in arcsinh of deviations; rows at once
 
 
-def fill_unknown(Z: Floats, rows: Floats | None) -> tuple[Floats, Ints | None]:
+def fill_unknown(Z: Floats, around: Neighbourhood | None) -> tuple[Floats, Ints | None]:
     """Replace each row with unknown inputs by its draws; return all rows, and `starts` if there are draws.
 
     Without stored rows, unknown inputs are 0, the mean.
@@ -29,7 +30,7 @@ def fill_unknown(Z: Floats, rows: Floats | None) -> tuple[Floats, Ints | None]:
     affected = np.flatnonzero(gaps.any(1))
     if not len(affected):
         return Z, None
-    if rows is None or not len(rows):
+    if around is None or not len(rows := around.train.rows):
         return np.where(gaps, 0.0, Z), None
     counts = np.ones(len(Z), np.int64)
     counts[affected] = min(DRAWS, len(rows))

@@ -49,6 +49,7 @@ EDGE = 0.9  # share of the training rows that are nearer to the others
 STEP, STEPS = 0.25, 4  # of a range, over which slopes are computed, and their number
 LINE, MISSED, DOUBT = 0.28, 0.6, 1.25  # numbers of the terms above
 WEAK = 0.03  # share of the target's variance of a column with half of the relevance
+USELESS = 0.3  # relevance below which predictions use only a part of the distance beyond the range
 SAMPLE = 64  # rows of which the relevance is estimated
 FAR, GROWTH = 2.0, 0.05  # ranges beyond which deviations grow logarithmically, and the factor
 MOST_LOG = 15.0  # size of logarithms in a model file
@@ -138,9 +139,7 @@ class Neighbourhood:
     def variance(self, Z: Floats, outputs: int = 1) -> Floats:
         """Return the variance to add to that of the rows, (N, n)."""
         found, apart, pairs = np.zeros((len(Z), outputs)), self._apart(Z), self.beyond(Z)
-        near, edges = Z.copy(), np.clip(Z, self.train.low, self.train.high)[pairs.row, pairs.column]
-        effect = self.relevance(pairs.column).max(1, initial=0.0)  # values without effect stay in the range
-        near[pairs.row, pairs.column] = edges + effect * (Z[pairs.row, pairs.column] - edges)
+        near = self.moved(Z, pairs, self.relevance(pairs.column).max(1, initial=0.0))
         for at in range(0, len(apart), BLOCK):
             rows = apart[at : at + BLOCK]
             for j, (doubt, edge) in enumerate(self._doubts):
@@ -148,6 +147,13 @@ class Neighbourhood:
         for at in range(0, len(pairs.row), BLOCK):
             some = Beyond(*(part[at : at + BLOCK] for part in pairs))  # type: ignore[arg-type]  # of a union
             np.add.at(found, some.row, self._extrapolation(Z, some, outputs))
+        return found
+
+    def moved(self, Z: Floats, pairs: Beyond, share: Floats) -> Floats:
+        """Return the rows with only a share, at most 1, of the distances beyond the ranges."""
+        place = pairs.row, pairs.column
+        found, edges = Z.copy(), np.clip(Z, self.train.low, self.train.high)[place]
+        found[place] = edges + np.minimum(share, 1.0) * (Z[place] - edges)
         return found
 
     def beyond(self, Z: Floats) -> Beyond:
@@ -236,6 +242,13 @@ def nearest(A: Floats, B: Floats, skipped: int) -> Floats:
     ends = max(skipped - 1, 0), NEIGHBOURS + skipped - 1
     chosen = np.partition(square, ends, axis=1)[:, skipped : NEIGHBOURS + skipped]
     return np.sqrt(np.maximum(chosen, 0.0)).mean(1)
+
+
+def moved_inside(around: Neighbourhood | None, Z: Floats, pools: Sequence[Calibration]) -> Floats:
+    """Move values far outside of columns with little effect towards the range: members disagree there."""
+    if around is None or not pools or not len((pairs := around.beyond(Z)).row):
+        return Z
+    return around.moved(Z, pairs, (around.relevance(pairs.column).max(1) / USELESS) ** 2)
 
 
 def added_variance(
