@@ -80,7 +80,7 @@ CHOSEN: dict[tuple[str, ...], Settings] = {
     ("yacht", "bp"): {"rate": 1e-2},
     ("concrete", "ml"): {"inputs": 2.0},
     ("energy", "ml"): {"rate": 1e-2, "epochs": 500, "targets": 7.0, "inputs": 7.0},
-    ("kin8nm", "ml"): {"epochs": 100, "targets": 4.0},
+    ("kin8nm", "ml"): {"rate": 1e-2, "targets": 4.0},
     ("naval", "ml"): {"epochs": 200, "targets": 4.0},
     ("power", "ml"): {"rate": 1e-2, "epochs": 100, "targets": 7.0, "inputs": 7.0},
     ("protein", "ml"): {"rate": 3e-3, "targets": 1.0, "inputs": 4.0},
