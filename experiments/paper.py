@@ -78,6 +78,7 @@ CHOSEN: dict[tuple[str, ...], Settings] = {
     ("power", "bp"): {"epochs": 300},
     ("wine", "bp"): {"epochs": 100},
     ("yacht", "bp"): {"rate": 1e-2},
+    ("boston", "ml"): {"rate": 1e-2, "targets": 1.0},
     ("concrete", "ml"): {"inputs": 2.0},
     ("energy", "ml"): {"rate": 1e-2, "epochs": 500, "targets": 7.0, "inputs": 7.0},
     ("kin8nm", "ml"): {"rate": 1e-2, "targets": 4.0},
