@@ -84,7 +84,7 @@ CHOSEN: dict[tuple[str, ...], Settings] = {
     ("kin8nm", "ml"): {"rate": 1e-2, "targets": 4.0},
     ("naval", "ml"): {"epochs": 200, "targets": 4.0},
     ("power", "ml"): {"rate": 1e-2, "epochs": 100, "targets": 7.0, "inputs": 7.0},
-    ("protein", "ml"): {"rate": 3e-3, "targets": 1.0, "inputs": 4.0},
+    ("protein", "ml"): {"rate": 5e-4, "targets": 1.0, "inputs": 56.0},
     ("wine", "ml"): {"rate": 1e-2, "epochs": 300},
     ("yacht", "ml"): {"targets": 4.0},
     ("mnist", "ml"): {"inputs": "whole"},
