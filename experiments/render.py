@@ -630,6 +630,7 @@ OPEN_CHOICES = {
     "method=ep": "expectation propagation instead of mean field",
     "noise=null": "σ1² learned",
     "sigma0=0.7071": "σ0² = 0.5",
+    "sigma0=0.1,noise=0.01": "σ0² = σ1² = 0.01",
 }
 
 
@@ -656,6 +657,22 @@ def choices(kind: str, model: str) -> str:
                 cells.append(f"{np.mean([a - b for a, b in both]):+.2f}")
         lines += [[label, *cells]] if some else []
     return markdown(["choice", *heads], lines)
+
+
+def same_variances() -> str:
+    """Show held-out RMSE of both methods with both values of σ0² that the paper uses, on the same splits."""
+    kinds = {
+        "TGGM-BP, σ0² = 0.01": {"model": "bp", "variant": "base"},
+        "TGGM-ML, σ0² = σ1² = 0.01": {"model": "ml", "variant": "sigma0=0.1,noise=0.01"},
+        "TGGM-BP, σ0² = 0.5": {"model": "bp", "variant": "sigma0=0.7071"},
+        "TGGM-ML, σ0² = σ1² = 0.5": {"model": "ml", "variant": "base"},
+    }
+    shown = []
+    for dataset in QUOTED["table1"]:
+        found = {kind: rows("paper_choose_regression", data=dataset, **is_) for kind, is_ in kinds.items()}
+        splits = set.intersection(*({run["split"] for run in runs} for runs in found.values()))
+        shown += [{**run, "kind": k} for k, runs in found.items() for run in runs if run["split"] in splits]
+    return pivot(shown, "data", "kind", spread("rmse", ".3f"), "set")
 
 
 CLASS_COLUMNS: dict[str, Cell] = {
@@ -905,6 +922,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "choices-digits-ml": lambda: choices("classes", "ml"),
         "choices-digits-bp": lambda: choices("classes", "bp"),
         "ml-bp": lambda: differences("ml", "bp"),
+        "same-variances": same_variances,
         "bp-relu": lambda: differences("bp", "relu"),
         "activation": activation,
         "best-sigma": best_sigma,
