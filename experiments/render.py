@@ -614,8 +614,11 @@ OPEN_CHOICES = {
     "rate=0.003": "step size 0.003",
     "rate=0.01": "step size 0.01",
     "rate=0.1": "step size 0.1",
+    "longer=0.1": "a tenth of the epochs",
+    "longer=0.3": "0.3 times the epochs",
     "longer=0.5": "half the epochs",
     "longer=2": "twice the epochs",
+    "longer=3": "three times the epochs",
     "schedule=constant": "constant step size",
     "schedule=constant,keep=best": "constant step size, best epoch on a held-out tenth",
     "targets=1": "targets with deviation 1",
@@ -629,6 +632,7 @@ OPEN_CHOICES = {
     "method=ep": "expectation propagation instead of mean field",
     "noise=null": "σ1² learned",
     "sigma0=0.7071": "σ0² = 0.5",
+    "sigma0=0.1,noise=0.01": "σ0² = σ1² = 0.01",
 }
 
 
@@ -655,6 +659,22 @@ def choices(kind: str, model: str) -> str:
                 cells.append(f"{np.mean([a - b for a, b in both]):+.2f}")
         lines += [[label, *cells]] if some else []
     return markdown(["choice", *heads], lines)
+
+
+def same_variances() -> str:
+    """Show held-out RMSE of both methods with both values of σ0² that the paper uses, on the same splits."""
+    kinds = {
+        "TGGM-BP, σ0² = 0.01": {"model": "bp", "variant": "base"},
+        "TGGM-ML, σ0² = σ1² = 0.01": {"model": "ml", "variant": "sigma0=0.1,noise=0.01"},
+        "TGGM-BP, σ0² = 0.5": {"model": "bp", "variant": "sigma0=0.7071"},
+        "TGGM-ML, σ0² = σ1² = 0.5": {"model": "ml", "variant": "base"},
+    }
+    shown = []
+    for dataset in QUOTED["table1"]:
+        found = {kind: rows("paper_choose_regression", data=dataset, **is_) for kind, is_ in kinds.items()}
+        splits = set.intersection(*({run["split"] for run in runs} for runs in found.values()))
+        shown += [{**run, "kind": k} for k, runs in found.items() for run in runs if run["split"] in splits]
+    return pivot(shown, "data", "kind", spread("rmse", ".3f"), "set")
 
 
 CLASS_COLUMNS: dict[str, Cell] = {
@@ -905,6 +925,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "choices-digits-ml": lambda: choices("classes", "ml"),
         "choices-digits-bp": lambda: choices("classes", "bp"),
         "ml-bp": lambda: differences("ml", "bp"),
+        "same-variances": same_variances,
         "bp-relu": lambda: differences("bp", "relu"),
         "activation": activation,
         "best-sigma": best_sigma,
