@@ -124,7 +124,7 @@ def test_a_support_cannot_be_exported(exported):
 def test_other_features_without_a_linear_part(reloaded, exported, features):
     model = regressor(features=features, linear=False)
     assert_allclose(reloaded(model).predict(ROWS), model.predict(ROWS), **SAME)
-    rows = 0.2 * ROWS  # inside of the training rows: ONNX graphs have no rule for others
+    rows = 0.2 * ROWS[:-4]  # inside of the training rows: ONNX graphs have no rule for others
     assert_allclose(exported(model, {"X": rows})["mean"], model.predict(rows), **NEAR)
 
 
