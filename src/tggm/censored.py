@@ -88,9 +88,6 @@ def read_limits(y: Any, censored: Any) -> tuple[Floats, Floats, Floats]:
     return 0.5 * (low + high), side, 0.5 * (high - low)
 
 
-# ---- scores ----
-
-
 def censored_scores(law: Any, y: ArrayLike, side: ArrayLike) -> dict[str, float]:
     """Return scores of predictive distributions for targets of which some are limits.
 

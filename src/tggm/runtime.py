@@ -55,9 +55,6 @@ OFF = ("off", "0", "no", "false")
 MOST_BYTES = 256 * 2**20  # of all stored programs; those of the default fit take 0.3 MB
 
 
-# ---- precision -------------------------------------------------------------------------------------------
-
-
 @cache
 def _first_process() -> int:
     """Return the process that used JAX first; processes forked from it keep the number."""
@@ -97,8 +94,6 @@ def full_precision(function: Callable[P, T]) -> Callable[P, T]:
 
     return call
 
-
-# ---- factorisations --------------------------------------------------------------------------------------
 
 _LOCK = threading.RLock()
 # primitives that call LAPACK
@@ -156,9 +151,6 @@ def return_memory() -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # other C libraries
             ctypes.CDLL(None).malloc_trim(0)
-
-
-# ---- stored programs -------------------------------------------------------------------------------------
 
 
 @cache

@@ -85,9 +85,6 @@ def message_for(error: Exception) -> str | None:
     return None
 
 
-# ---- options ---------------------------------------------------------------------------------------------
-
-
 class Parser(argparse.ArgumentParser):
     """Report errors as exceptions, and options only by their full names."""
 

@@ -51,9 +51,6 @@ Fit = tuple[Any, bytes, Table | None, dict[str, Any]]  # model, content of its f
 FIXED = {"checkpoint", "network", "random_state", "verbose", *CHOICES}  # not set by --set
 
 
-# ---- settings --------------------------------------------------------------------------------------------
-
-
 def names_in(texts: Sequence[str], known: Sequence[str]) -> list[str]:
     """Return column names; each text is a known name, or several such as a,b or a,"b, in metres"."""
     names: list[str] = []
@@ -91,9 +88,6 @@ def build_estimator(options: Namespace, is_class: bool, n_rows: int) -> Any:
         name = NAMES[unknown.pop()]
         raise CommandError(f"{name} is for numbers, but the target has classes; leave it out.")
     return model.set_params(**settings)
-
-
-# ---- rows ------------------------------------------------------------------------------------------------
 
 
 def find_target(table: Table, options: Namespace) -> tuple[Target, str]:
@@ -183,9 +177,6 @@ def split_rows(y: Any, groups: Any, options: Namespace, target: Target) -> tuple
     if target.is_class and len(strange := np.setdiff1d(y[test], y[train])):
         raise CommandError(f"all rows of class {strange.tolist()[0]!r} are in the test part; take another.")
     return train, test, how
-
-
-# ---- fits ------------------------------------------------------------------------------------------------
 
 
 def fit_table(table: Table, options: Namespace) -> Fit:
@@ -322,9 +313,6 @@ def train_model(
     if model.n_iter_ == 0:
         raise KeyboardInterrupt
     return model
-
-
-# ---- progress --------------------------------------------------------------------------------------------
 
 
 class Progress(Printer):

@@ -291,9 +291,6 @@ def training_blocks(pieces: Iterable[Piece], seed: int, bound: np.uint64, rows: 
         yield X, y
 
 
-# ---- Parquet files ----
-
-
 class RowGroup(NamedTuple):
     """A row group of a file, and the number of its first row among all."""
 

@@ -269,9 +269,6 @@ class Graph:
         return replace(self, structure=structure, given=given, fixed=self.fixed | held)
 
 
-# ---- training ----
-
-
 @dataclass(frozen=True)
 class GraphLikelihood:
     """Log-likelihood of the data of each row; equal objects share one compiled program."""

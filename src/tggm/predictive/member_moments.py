@@ -327,9 +327,6 @@ def member_places(members: Model, X: Any, projection: Any, per_member: bool = Fa
     return found
 
 
-# ---- classes ----
-
-
 def class_mixture(mean: NDArray[Any], std: NDArray[Any]) -> NDArray[Any]:
     """Return log-probabilities of classes, (rows, n).
 

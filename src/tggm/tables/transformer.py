@@ -249,9 +249,6 @@ def training_features(
         return transformer._encode(table, Outcomes.of(y, is_class, groups))
 
 
-# ---- kinds of columns ------------------------------------------------------------------------------------
-
-
 def _resolve(option: str, given: Sequence[Any], table: Table) -> list[str]:
     """Return the names of columns that are given by name or position."""
     if isinstance(given, str):
