@@ -3,13 +3,16 @@
     python benchmarks/memory.py
 
 The defaults are fitted to 1,000 rows of 10 columns, to 20,000 rows of 20 columns in ten classes, and to
-100,000 rows of 50 columns; 1,000 rows are predicted. The first cases are what no fit can avoid: JAX with one
+100,000 rows of 50 columns; 1,000 rows are predicted. Each fit is measured twice: the first process compiles
+its programs, the second loads them. The first cases are what no fit can avoid: JAX with one
 compiled program, and scikit-learn with what it imports (SciPy, and pandas if it is installed). Writes
 benchmarks/results/memory.json.
 """
 
+import os
 import resource
 import sys
+import tempfile
 import time
 from multiprocessing import get_context
 from pathlib import Path
@@ -53,10 +56,13 @@ def measured(case: str) -> dict[str, Any]:
 
 def main() -> None:
     runs = []
-    for case in CASES:
-        with get_context("spawn").Pool(1) as pool:  # a separate process
-            runs.append(pool.apply(measured, (case,)))
-        print(runs[-1], flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TGGM_COMPILATION_CACHE"] = folder
+        for case in CASES:
+            for programs in ("none",) if case in FLOORS else ("compiled", "stored"):
+                with get_context("spawn").Pool(1) as pool:  # a separate process
+                    runs.append({**pool.apply(measured, (case,)), "programs": programs})
+                print(runs[-1], flush=True)
     keep(BENCHMARKS / "memory.json", runs)
 
 

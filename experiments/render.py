@@ -834,20 +834,36 @@ def log_z() -> str:
 
 
 def predictions() -> str:
-    """Show seconds of predictions for many rows."""
-    runs = [{**run, "rows": f"{run['rows']:,}"} for run in rows("benchmarks/predictions")]
-    return pivot(
-        runs, "task", "rows", joined(mean("elapsed_s", ".2g"), mean("cpu_s", ".2g")), "elapsed / CPU seconds"
-    )
+    """Show times of predictions; for one row also those of the first call in a process."""
+    found = rows("benchmarks/predictions")
+    runs = [{**run, "rows": f"{run['rows']:,}"} for run in found if run["rows"] > 1]
+    cell = joined(mean("elapsed_s", ".2g"), mean("cpu_s", ".2g"))
+    one = {"first": seconds("first_s"), "later": seconds("elapsed_s")}
+    single = table([run for run in found if run["rows"] == 1], {"one row": "task"}, one)
+    return f"{pivot(runs, 'task', 'rows', cell, 'elapsed / CPU seconds')}\n\n{single}"
 
 
-def streaming() -> str:
-    """Show memory and the best throughput of fits from memory and from a stream."""
-    columns: dict[str, Cell] = {
-        "largest resident memory": lambda group: f"{max(run['resident_MiB'] for run in group)} MiB",
-        "rows per second, best": lambda group: f"{max(run['rows_per_second'] for run in group):,}",
+LARGE = {"tggm": "`tggm`", "stream": "`tggm`, stream", "catboost": "CatBoost", "hgb": "HistGradientBoosting"}
+
+
+def large() -> str:
+    """Show fits to many rows."""
+    runs = [{**r, "size": f"{r['rows']:,}", "name": LARGE[r["model"]]} for r in rows("benchmarks/large")]
+    columns = {"RMSE": mean("rmse"), "epochs": mean("epochs", ".0f"), "second fit": seconds("second_s")}
+    columns |= {"its CPU time": seconds("second_cpu_s"), "resident memory, MiB": mean("resident_MiB", ".0f")}
+    return table(runs, {"rows": "size", "model": "name"}, columns)
+
+
+def workers() -> str:
+    """Show fits with members in parallel workers; equal digests are equal bits."""
+    columns = {
+        "first fit": seconds("first_s"),
+        "second fit": seconds("second_s"),
+        "log-likelihood": mean("ll"),
     }
-    return table(rows("benchmarks/streaming"), {"fit": "fit", "rows": "rows"}, columns)
+    columns["predictions (hash)"] = lambda group: str(group[0]["digest"])
+    by = {"table": "dataset", "backend": "backend", "workers": "workers"}
+    return table(rows("benchmarks/workers"), by, columns)
 
 
 def targets() -> str:
@@ -1021,7 +1037,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "predictions": predictions,
         "memory": lambda: table(
             rows("benchmarks/memory"),
-            {"process": "case"},
+            {"process": "case", "programs": "programs"},
             {"largest resident memory, MiB": mean("resident_MiB", ".0f"), "CPU, s": mean("cpu_s", ".1f")},
         ),
         "training-step": training_step,
@@ -1033,7 +1049,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "newton": newton,
         "log-z": log_z,
     },
-    "docs/scaling.md": {"streaming": streaming},
+    "docs/scaling.md": {"large": large, "workers": workers},
     "docs/choosing-an-engine.md": {
         "engines": lambda: table(
             rows("benchmarks/engines"),

@@ -160,52 +160,60 @@ def pool_regression(
 
     `final` are the predicting members; `trained` held rows out.
     """
-    block = blocks.kept
-    targets = None
-    if block is not None and settings.calibrate:
-        targets = ensemble.measured_targets(block.data.y)[: data.n_kept].T
+    block, members = blocks.kept, jax.tree.map(np.asarray, trained.params)
     # the matrices are small: several threads of LAPACK would mostly wait for each other
     with precision(settings.dtype), blas_lock():
-        fitted = fitted_of(final.params, data, settings).with_rows(data, targets)
-        if block is not None:
-            members: Any = jax.tree.map(np.asarray, trained.params)
-            again = fitted.model if blocks.partial else None
-            units, rows = data.holdout.units(data.n_kept), ensemble.sample_rows(data.n_kept)
-            held = ensemble.held_out_predictions(
-                members, block, rows, data.n_kept, settings.dtype, again, units
-            )
-            if settings.gaussian_process and settings.calibrate and not settings.late:
-                fitted, held = _with_process(fitted, held, block, data)
-            if settings.calibrate:
-                fitted = _calibrated(fitted, held, rows, data)
-                limits, censored = None, isinstance(data, Data) and data.y.side is not None
-                if censored and fitted.supports and not data.plans[0].censored:
-                    limits, censored = _limits(fitted), False
-                # measured rows alone would be biased where others are censored
-                if settings.neighbors != 0 and not (
-                    (censored and settings.neighbors is None) or settings.late
-                ):
-                    pair = members if blocks.partial else fitted.model, fitted.model
-                    held = _with_cells(fitted, held, rows, data)
-                    near, pools = regression_neighbors(
-                        *pair, blocks, held, rows, fitted.calibration, settings, limits, fitted.process
-                    )
-                    fitted = replace(fitted, neighbors=near, calibration=pools)
-        if data.calibration_rows is not None:
-            X_new, Y_new = data.calibration_rows
-            X = fitted.scales.x.apply(X_new, most=fitted.network.features.most)
-            require_moderate(X, "`X`", "leave out rows that are so far from the others")
-            fitted = replace(fitted, guarantee=conformal_scores(fitted, X, Y_new))
-    return fitted
+        fitted = fitted_of(final.params, data, settings)
+        if block is None or not settings.calibrate:
+            return _with_guarantee(fitted.with_rows(data), data)
+        fitted = fitted.with_rows(data, ensemble.measured_targets(block.data.y)[: data.n_kept].T)
+        rows, units = ensemble.sample_rows(data.n_kept), data.holdout.units(data.n_kept)
+        again = fitted.model if blocks.partial else None
+        held = ensemble.held_out_predictions(members, block, rows, data.n_kept, settings.dtype, again, units)
+        fitted, held = _with_process(fitted, held, block, data, settings)
+        fitted = _calibrated(fitted, held, rows, data)
+        model = members if blocks.partial else fitted.model
+        fitted = _with_neighbors(fitted, model, blocks, held, rows, data, settings)
+        return _with_guarantee(fitted, data)
 
 
 def _with_process(
-    fitted: Fitted, held: list[HeldOut], block: RowBlock, data: Data | StreamData
+    fitted: Fitted, held: list[HeldOut], block: RowBlock, data: Data | StreamData, settings: Settings
 ) -> tuple[Fitted, list[HeldOut]]:
     """Average means and held-out predictions of one measured target with a Gaussian process."""
-    usable = isinstance(data, Data) and data.y.complete and data.holdout.is_random and not data.sparse
-    found = gp.choose_process(block.data.X, held[0], fitted.dtype) if usable and len(held) == 1 else None
+    if not settings.gaussian_process or settings.late or len(held) > 1 or not isinstance(data, Data):
+        return fitted, held
+    usable = data.y.complete and data.holdout.is_random and not data.sparse
+    found = gp.choose_process(block.data.X, held[0], fitted.dtype) if usable else None
     return (fitted, held) if found is None else (replace(fitted, process=found[0]), [found[1]])
+
+
+def _with_neighbors(
+    fitted: Fitted, model: Model, blocks: Blocks, held: list[HeldOut], rows: Any, data: Data | StreamData,
+    settings: Settings,
+) -> Fitted:  # fmt: skip
+    """Choose neighbours; measured rows alone would be biased where others are censored."""
+    censored, limits = isinstance(data, Data) and data.y.side is not None, None
+    if censored and fitted.supports and not data.plans[0].censored:
+        limits = _limits(fitted)
+    biased = censored and limits is None
+    if settings.neighbors == 0 or settings.late or (biased and settings.neighbors is None):
+        return fitted
+    held = _with_cells(fitted, held, rows, data)
+    near, pools = regression_neighbors(
+        model, fitted.model, blocks, held, rows, fitted.calibration, settings, limits, fitted.process
+    )
+    return replace(fitted, neighbors=near, calibration=pools)
+
+
+def _with_guarantee(fitted: Fitted, data: Data | StreamData) -> Fitted:
+    """Score the rows that were set aside for a guarantee, if there are any."""
+    if data.calibration_rows is None:
+        return fitted
+    X, Y = data.calibration_rows
+    Z = fitted.scales.x.apply(X, most=fitted.network.features.most)
+    require_moderate(Z, "`X`", "leave out rows that are so far from the others")
+    return replace(fitted, guarantee=conformal_scores(fitted, Z, Y))
 
 
 def _calibrated(fitted: Fitted, held: list[HeldOut], rows: Any, data: Data | StreamData) -> Fitted:
