@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -86,8 +87,9 @@ def with_cluster(dataset: str, backend: str, workers: int) -> dict[str, Any]:
 
 def work(dataset: str, backend: str, workers: int) -> dict[str, Any]:
     """Measure in a new process."""
-    with get_context("spawn").Pool(1) as pool:
-        return pool.apply(with_cluster if backend == "dask" else fits, (dataset, backend, workers))
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # its process may start loky's
+        task = with_cluster if backend == "dask" else fits
+        return pool.submit(task, dataset, backend, workers).result()
 
 
 def main() -> None:

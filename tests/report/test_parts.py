@@ -111,6 +111,7 @@ def test_drift_warnings_name_shifted_columns_and_count_extreme_rows():
     assert "c: values are later than" in module.drift_warnings(model, X, ["a", "b", "c: years"])[0]
     assert "c: more rows have 'd' than" in module.drift_warnings(model, X, ["a", "b", "c = d"])[0]
     assert "c: more values are missing" in module.drift_warnings(model, X, ["a", "b", "c is missing"])[0]
+    assert module.drift_warnings(model, X, ["a", "b", "c: rows"]) == []
     assert module.drift_warnings(standardised_model(class_weight="balanced"), X, NAMES) == []
     X[:, 2] -= 0.07  # a third of a standard deviation is too small to report
     assert module.drift_warnings(model, X, NAMES) == []

@@ -193,9 +193,8 @@ def _with_neighbors(
     settings: Settings,
 ) -> Fitted:  # fmt: skip
     """Choose neighbours; measured rows alone would be biased where others are censored."""
-    censored, limits = isinstance(data, Data) and data.y.side is not None, None
-    if censored and fitted.supports and not data.plans[0].censored:
-        limits = _limits(fitted)
+    censored = isinstance(data, Data) and data.y.side is not None
+    limits = _limits(fitted) if censored and fitted.supports and not data.plans[0].censored else None
     biased = censored and limits is None
     if settings.neighbors == 0 or settings.late or (biased and settings.neighbors is None):
         return fitted
