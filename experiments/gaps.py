@@ -81,7 +81,7 @@ def work(name: str, kind: str, column: int, model: str, members: int, epochs: in
         figures, found = clock.read(), {"": distribution(ours.predict_dist(X_new), y_new)}
         ours.fitted_ = replace(ours.fitted_, train=None)
         found["narrow_"] = distribution(ours.predict_dist(X_new), y_new)
-        ours.fitted_ = replace(ours.fitted_, calibration=(), neighbors=None, support=None)
+        ours.fitted_ = replace(ours.fitted_, calibration=(), neighbors=None, supports=())
         found["mixture_"] = distribution(ours.predict_dist(X_new), y_new)
     else:
         with threadpool_limits(1):
