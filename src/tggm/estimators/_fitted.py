@@ -160,21 +160,22 @@ def pool_regression(
 
     `final` are the predicting members; `trained` held rows out.
     """
-    block, members = blocks.kept, jax.tree.map(np.asarray, trained.params)
+    block, members, targets = blocks.kept, jax.tree.map(np.asarray, trained.params), None
+    if block is not None and settings.calibrate:
+        targets = ensemble.measured_targets(block.data.y)[: data.n_kept].T
     # the matrices are small: several threads of LAPACK would mostly wait for each other
     with precision(settings.dtype), blas_lock():
-        fitted = fitted_of(final.params, data, settings)
-        if block is None or not settings.calibrate:
-            return _with_guarantee(fitted.with_rows(data), data)
-        fitted = fitted.with_rows(data, ensemble.measured_targets(block.data.y)[: data.n_kept].T)
-        rows, units = ensemble.sample_rows(data.n_kept), data.holdout.units(data.n_kept)
-        again = fitted.model if blocks.partial else None
-        held = ensemble.held_out_predictions(members, block, rows, data.n_kept, settings.dtype, again, units)
-        fitted, held = _with_process(fitted, held, block, data, settings)
-        fitted = _calibrated(fitted, held, rows, data)
-        model = members if blocks.partial else fitted.model
-        fitted = _with_neighbors(fitted, model, blocks, held, rows, data, settings)
-        return _with_guarantee(fitted, data)
+        fitted = fitted_of(final.params, data, settings).with_rows(data, targets)
+        if block is not None and settings.calibrate:
+            rows, units = ensemble.sample_rows(data.n_kept), data.holdout.units(data.n_kept)
+            again = fitted.model if blocks.partial else None
+            given = members, block, rows, data.n_kept, settings.dtype, again, units
+            held = ensemble.held_out_predictions(*given)
+            fitted, held = _with_process(fitted, held, block, data, settings)
+            fitted = _calibrated(fitted, held, rows, data)
+            model = members if blocks.partial else fitted.model
+            fitted = _with_neighbors(fitted, model, blocks, held, rows, data, settings)
+        return fitted if data.calibration_rows is None else _with_guarantee(fitted, *data.calibration_rows)
 
 
 def _with_process(
@@ -205,11 +206,8 @@ def _with_neighbors(
     return replace(fitted, neighbors=near, calibration=pools)
 
 
-def _with_guarantee(fitted: Fitted, data: Data | StreamData) -> Fitted:
-    """Score the rows that were set aside for a guarantee, if there are any."""
-    if data.calibration_rows is None:
-        return fitted
-    X, Y = data.calibration_rows
+def _with_guarantee(fitted: Fitted, X: Floats, Y: Floats) -> Fitted:
+    """Score the rows that were set aside for a guarantee."""
     Z = fitted.scales.x.apply(X, most=fitted.network.features.most)
     require_moderate(Z, "`X`", "leave out rows that are so far from the others")
     return replace(fitted, guarantee=conformal_scores(fitted, Z, Y))
