@@ -154,7 +154,7 @@ def _neighbors(xp: Any, near: Neighbors, outputs: Outputs) -> tuple[Array, Array
     square = xp.sum(place**2, axis=1, keepdims=True) - 2.0 * (place @ xp.asarray(points.T))
     square = square + (points**2).sum(1)[None, :]
     size = op.const(np.array([k]))
-    nearest = op.top_k(square.unwrap_spox(), size, largest=0)  # type: ignore[attr-defined]  # of spox
+    nearest = op.top_k(square.unwrap_spox(), size, largest=0)  # type: ignore[attr-defined]  # spox has no types
     least, index = map(xp.asarray, nearest)
     weight = 1.0 if near.weight is None else _look_up(xp, near.weight.astype(np.float64), index)
     found = shares(xp, xp.maximum(least, 0.0), weight, near.rule.radius, near.rule.share)
@@ -166,7 +166,7 @@ def _look_up(xp: Any, table: Floats, index: Array) -> Array:
     """Return the entries of a table, (rows, ...), at an array of indices."""
     from spox.opset.ai.onnx import v21 as op
 
-    gather = op.gather  # type: ignore[attr-defined]  # of spox
+    gather = op.gather  # type: ignore[attr-defined]  # spox has no types
     return xp.asarray(gather(op.const(table), index.unwrap_spox()))
 
 

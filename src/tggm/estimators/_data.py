@@ -95,7 +95,7 @@ class Data:
     flat: bool = True  # whether the target is a vector
     transform: LogTransform | None = None
     classes: NDArray[Any] | None = None
-    calibration_rows: tuple[Any, Any] | None = None  # inputs and targets set aside for a guarantee
+    calibration_rows: tuple[Any, Any] | None = None  # inputs and targets for a guarantee
     holdout: Holdout = Holdout()  # noqa: RUF009  # immutable
     plans: tuple[Plan, ...] = ()  # supports of each target
 

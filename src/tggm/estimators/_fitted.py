@@ -207,7 +207,7 @@ def _with_neighbors(
 
 
 def _with_guarantee(fitted: Fitted, X: Floats, Y: Floats) -> Fitted:
-    """Score the rows that were set aside for a guarantee."""
+    """Score the calibration rows of a guarantee."""
     Z = fitted.scales.x.apply(X, most=fitted.network.features.most)
     require_moderate(Z, "`X`", "leave out rows that are so far from the others")
     return replace(fitted, guarantee=conformal_scores(fitted, Z, Y))

@@ -77,8 +77,8 @@ def read_holdout(
 ) -> tuple[Holdout, Bools, Bools | None]:  # fmt: skip
     """Return how the rows to train on are held out, a mask of these rows, and one of calibration rows.
 
-    `given` are the X, y and groups of `fit`: a splitter splits all of its rows. A guarantee of a `level` sets
-    some of the `usable` rows aside.
+    `given` are the X, y and groups of `fit`: a splitter splits all of its rows. A guarantee of a `level`
+    reserves some of the `usable` rows for calibration.
     """
     X, y, groups = given
     if cv is None:
@@ -91,8 +91,8 @@ def read_holdout(
             raise ValueError(f"`cv` has no folds; got {cv!r}.")
     holdout, chosen = Holdout(cv, numbers, folds), None
     if level is not None:
-        chosen, aside = choose_calibration_rows(usable, level, holdout, rng)
-        kept = kept & ~aside
+        chosen, reserved = choose_calibration_rows(usable, level, holdout, rng)
+        kept = kept & ~reserved
     return holdout.of(kept), kept, chosen
 
 
@@ -126,10 +126,10 @@ def _numbered(groups: Any, count: int) -> Ints:
 def choose_calibration_rows(
     usable: Bools, level: float, holdout: Holdout, rng: np.random.Generator
 ) -> tuple[Bools, Bools]:
-    """Draw calibration rows for a guarantee from usable rows; return them, and all rows set aside with them.
+    """Draw calibration rows for a guarantee from usable rows; return them, and all reserved rows.
 
     They are used neither for training nor for choices, so they are exchangeable with new rows. Of groups,
-    whole ones are set aside, and one row of each is a calibration row: it is exchangeable with a row of a new
+    whole ones are reserved, and one row of each is a calibration row: it is exchangeable with a row of a new
     group.
     """
     rows, groups = np.flatnonzero(usable), holdout.groups
@@ -147,8 +147,8 @@ def choose_calibration_rows(
         )
     drawn = units[rng.permutation(count)[: min(max(fewest, round(SHARE * count)), MOST_ROWS)]]
     if groups is not None:
-        aside, shuffled = np.isin(groups, drawn), rng.permutation(rows)
+        reserved, shuffled = np.isin(groups, drawn), rng.permutation(rows)
         first = shuffled[np.unique(groups[shuffled], return_index=True)[1]]
-        drawn = first[aside[first]]
+        drawn = first[reserved[first]]
     chosen = np.isin(np.arange(len(usable)), drawn)
-    return chosen, chosen if groups is None else aside
+    return chosen, chosen if groups is None else reserved

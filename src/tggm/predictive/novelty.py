@@ -19,7 +19,8 @@ second is for the difference of the mean m(e) from the extrapolation q(e): a lin
 parabola if the section is steepest at the edge. The third is for the error of the slope. The relevance
 ρ_j = V/(V + 0.03) is small for columns with little effect; V is the share of the target's variance that
 column j changes. Beyond two ranges e grows logarithmically. For the first variance, values outside of a range
-are moved towards it if the relevance is small.
+are moved towards it if the relevance is small. If it is below 0.3, all predictions use values that are moved
+(`moved_inside`).
 
 `novelty` is measured in the last hidden layer, with z(x) = E[h | x] · |W1| of all members: the mean distance
 d to the five nearest of the stored rows, relative to d₁, which 90 % of these rows do not exceed. Values

@@ -163,7 +163,7 @@ def day_first(words: Iterable[str]) -> bool | None:
 def parse_dates(words: Sequence[str | None], first: bool) -> Dates:
     """Return dates, NaT for other words; with `first`, the day is before the month in 3/4/2024."""
     known = {word: _parse_date(word, first) for word in set(words) if word is not None}
-    return np.array([known.get(word) for word in words], dtype="datetime64[us]")  # type: ignore[arg-type]
+    return np.array([known.get(word) for word in words], dtype="datetime64[us]")  # type: ignore[arg-type]  # None
 
 
 def _parse_date(word: str, first: bool) -> datetime | None:

@@ -296,7 +296,7 @@ def _train(params: Tree, state: State, blocks: Blocks, program: Program, observe
                 if done % per_pass == 0:
                     observer.progressed(done // per_pass, found)
                 if file is not None:
-                    file.keep(Checkpoint(jax.tree.map(np.asarray, state), *trace))  # type: ignore[arg-type]
+                    file.keep(Checkpoint(jax.tree.map(np.asarray, state), *trace))  # type: ignore[arg-type]  # NumPy
                 ended = reached()
                 if done % per_pass == 0 and observer.examined(done // per_pass, np.asarray(state.best)):
                     ended = "the evaluation set is no longer predicted better"
